@@ -1,0 +1,1 @@
+//! One case on this node, from `Prepare` to `Finish`.

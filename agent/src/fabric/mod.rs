@@ -1,0 +1,1 @@
+//! The network between virtual nodes: one TUN device a node, one user-space switch.

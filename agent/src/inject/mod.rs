@@ -1,0 +1,1 @@
+//! Fault injection: one trait, one file a family.

@@ -1,0 +1,1 @@
+//! The write-ahead record of everything that must be undone.

@@ -1,0 +1,1 @@
+//! How long a fault may live without being renewed.

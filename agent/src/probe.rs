@@ -1,0 +1,1 @@
+//! What this machine is and which faults it can carry, with reasons.

@@ -1,0 +1,1 @@
+//! Real NCCL, opened at run time.

@@ -1,0 +1,1 @@
+//! Observations on disk until the controller has stored them.

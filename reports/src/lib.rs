@@ -1,0 +1,1 @@
+//! Pure: history to outcome to verdict to documents, and the store they come from.

@@ -1,0 +1,111 @@
+//! The faults: one description a kind. A kind has exactly one variant here, one message on the
+//! wire, one injector in the agent and one row in docs/faults.md; the compiler or a test says when
+//! one of them is missing.
+
+pub mod memory;
+pub mod network;
+pub mod port;
+pub mod process;
+pub mod shm;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use memory::{HoldGpuMemory, LimitMemory};
+pub use network::{Delay, Loss, Partition, Rate};
+pub use port::{ExhaustPorts, TakePort};
+pub use process::{Kill, Signal, Stop};
+pub use shm::{FillShm, LimitShm};
+
+/// A kind of fault with its parameters. Externally tagged, as in `inject.kill = { ... }`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FaultKind {
+    /// A signal that ends a rank.
+    Kill(Kill),
+    /// SIGSTOP, and SIGCONT when the fault's life ends.
+    Stop(Stop),
+    /// Somebody else listens on the port that the job wants.
+    TakePort(TakePort),
+    /// No automatic port is left on a node.
+    ExhaustPorts(ExhaustPorts),
+    /// /dev/shm is small from the start.
+    LimitShm(LimitShm),
+    /// /dev/shm is filled while the job runs.
+    FillShm(FillShm),
+    /// A rank's memory limit is reached, down to the OOM killer.
+    LimitMemory(LimitMemory),
+    /// All of the GPU's memory but a margin is held by somebody else.
+    HoldGpuMemory(HoldGpuMemory),
+    /// Packets of a link arrive late.
+    Delay(Delay),
+    /// Packets of a link are lost.
+    Loss(Loss),
+    /// A link is slow.
+    Rate(Rate),
+    /// Nothing passes a link.
+    Partition(Partition),
+}
+
+impl FaultKind {
+    /// The name in scenario files: `kill`, `take_port`, ...
+    pub const fn name(&self) -> &'static str {
+        match self {
+            FaultKind::Kill(_) => "kill",
+            FaultKind::Stop(_) => "stop",
+            FaultKind::TakePort(_) => "take_port",
+            FaultKind::ExhaustPorts(_) => "exhaust_ports",
+            FaultKind::LimitShm(_) => "limit_shm",
+            FaultKind::FillShm(_) => "fill_shm",
+            FaultKind::LimitMemory(_) => "limit_memory",
+            FaultKind::HoldGpuMemory(_) => "hold_gpu_memory",
+            FaultKind::Delay(_) => "delay",
+            FaultKind::Loss(_) => "loss",
+            FaultKind::Rate(_) => "rate",
+            FaultKind::Partition(_) => "partition",
+        }
+    }
+
+    /// Every name, in the order of the documentation.
+    pub const NAMES: &'static [&'static str] = &[
+        "kill",
+        "stop",
+        "take_port",
+        "exhaust_ports",
+        "limit_shm",
+        "fill_shm",
+        "limit_memory",
+        "hold_gpu_memory",
+        "delay",
+        "loss",
+        "rate",
+        "partition",
+    ];
+
+    /// What the fault acts on.
+    pub const fn acts_on(&self) -> ActsOn {
+        match self {
+            FaultKind::Kill(_) | FaultKind::Stop(_) | FaultKind::LimitMemory(_) => ActsOn::Ranks,
+            FaultKind::TakePort(_)
+            | FaultKind::ExhaustPorts(_)
+            | FaultKind::LimitShm(_)
+            | FaultKind::FillShm(_)
+            | FaultKind::HoldGpuMemory(_) => ActsOn::Nodes,
+            FaultKind::Delay(_)
+            | FaultKind::Loss(_)
+            | FaultKind::Rate(_)
+            | FaultKind::Partition(_) => ActsOn::Links,
+        }
+    }
+}
+
+/// What a fault kind acts on; a target is resolved to these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActsOn {
+    /// Rank processes.
+    Ranks,
+    /// Nodes.
+    Nodes,
+    /// Directions of links between nodes.
+    Links,
+}
