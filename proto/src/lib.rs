@@ -3,7 +3,12 @@
 //! (`controller/src/wire.rs`, `agent/src/wire.rs`), since this crate depends on nothing of ours.
 
 /// Version 1 of the protocol.
-#[expect(missing_docs, reason = "generated; the .proto file documents it")]
+#[expect(
+    missing_docs,
+    clippy::all,
+    clippy::allow_attributes,
+    reason = "generated; the .proto file documents it"
+)]
 pub mod v1 {
     tonic::include_proto!("ringbreaker.v1");
 }
