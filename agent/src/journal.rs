@@ -53,7 +53,7 @@ impl Journal {
     /// # Errors
     /// `WouldBlock` when another process holds the journal; otherwise what the file system says.
     pub fn open(path: &Path) -> io::Result<Journal> {
-        let file = lock(path, FlockArg::LockExclusiveNonblock)?;
+        let file = lock(path, OpenOptions::new().create(true))?;
         let lines = Lines::read(&file)?;
         if lines.open.is_empty() {
             file.set_len(0)?;
@@ -112,10 +112,10 @@ impl State {
     }
 }
 
-/// Opens the file for appending and locks it.
-fn lock(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
-    let file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
-    Flock::lock(file, how).map_err(|(_, errno)| io::Error::from(errno))
+/// Opens the file for appending and locks it; `WouldBlock` when somebody else has it.
+fn lock(path: &Path, options: &mut OpenOptions) -> io::Result<Flock<File>> {
+    let file = options.read(true).append(true).open(path)?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| io::Error::from(errno))
 }
 
 #[cfg(test)]
@@ -206,8 +206,11 @@ mod tests {
         assert!(report.contains(&Replayed::Undo { undo: file(1), result: Ok(Found::Undone) }));
     }
 
-    /// A journal as an agent would write it, and what is open after each of its lines.
-    fn written(steps: &[(u32, bool)]) -> (Vec<u8>, Vec<(usize, BTreeMap<u64, Undo>)>) {
+    /// Length of a journal at some moment, and what is open then.
+    type Moment = (usize, BTreeMap<u64, Undo>);
+
+    /// A journal as an agent would write it, with every moment at which it was whole.
+    fn written(steps: &[(u32, bool)]) -> (Vec<u8>, Vec<Moment>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let journal = Journal::open(&path).unwrap();

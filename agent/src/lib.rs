@@ -20,6 +20,7 @@ pub mod journal;
 pub mod lease;
 pub mod node;
 pub mod probe;
+pub mod program;
 pub mod rank;
 pub mod recover;
 pub mod service;

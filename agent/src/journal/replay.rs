@@ -1,11 +1,10 @@
 //! Undo everything that a journal holds and that is not marked as done.
 
 use std::{
+    fs::OpenOptions,
     io::{self, Write},
     path::Path,
 };
-
-use nix::fcntl::FlockArg;
 
 use super::{
     Found, Undo, UndoError,
@@ -56,7 +55,7 @@ pub fn replay_with(
     path: &Path,
     mut apply: impl FnMut(&Undo) -> Result<Found, UndoError>,
 ) -> io::Result<Vec<Replayed>> {
-    let mut file = lock(path, FlockArg::LockExclusiveNonblock)?;
+    let mut file = lock(path, &mut OpenOptions::new())?;
     let lines = Lines::read(&file)?;
     file.set_len(lines.whole_bytes)?;
     let mut report: Vec<Replayed> = lines

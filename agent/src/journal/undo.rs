@@ -1,6 +1,9 @@
 //! One thing to take back, and how.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +36,9 @@ pub enum Undo {
         path: PathBuf,
     },
 }
+
+/// What the name of every file begins with that ringbreaker makes outside its own directories.
+const OUR_FILES: &str = "ringbreaker-";
 
 /// What an undo found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +79,27 @@ impl Undo {
     /// # Errors
     /// What stands in the way; trying again later is safe.
     pub fn apply(&self) -> Result<Found, UndoError> {
-        Ok(Found::Nothing)
+        match self {
+            Undo::KillProcess { .. } | Undo::ContinueProcess { .. } | Undo::RemoveCgroup { .. } => {
+                Err(self.error("not built yet"))
+            }
+            Undo::RemoveFile { path } => self.remove_file(path),
+        }
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<Found, UndoError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !name.starts_with(OUR_FILES) {
+            return Err(self.error("only files that begin with \"ringbreaker-\" are ours"));
+        }
+        match fs::remove_file(path) {
+            Ok(()) => Ok(Found::Undone),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn error(&self, why: impl ToString) -> UndoError {
+        UndoError { what: self.to_string(), why: why.to_string() }
     }
 }
