@@ -13,4 +13,6 @@
 
 pub mod history;
 pub mod outcome;
+pub mod report;
 pub mod store;
+pub mod verdict;

@@ -13,6 +13,13 @@ use crate::{
     words::{Backend, Collective, Detector, Phase},
 };
 
+/// Exit code of a rank: everything was done, every result right.
+pub const EXIT_FINISHED: i32 = 0;
+/// Exit code of a rank that could not understand its spec or lost its agent.
+pub const EXIT_HARNESS: i32 = 2;
+/// Exit code of a rank that noticed an error or a timeout and ended by itself.
+pub const EXIT_AFTER_ERROR: i32 = 3;
+
 /// One observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {

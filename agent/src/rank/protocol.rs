@@ -27,12 +27,8 @@ use serde::{Deserialize, Serialize};
 /// The rank's end of the socket pair is this descriptor.
 pub const RANK_FD: i32 = 3;
 
-/// Everything was done, every result right.
-pub const EXIT_FINISHED: i32 = 0;
-/// The rank could not understand its spec or lost its agent.
-pub const EXIT_HARNESS: i32 = 2;
-/// The rank noticed an error or a timeout and ended by itself.
-pub const EXIT_AFTER_ERROR: i32 = 3;
+/// How a rank says why it ended; reports read the same codes.
+pub use ringbreaker_scenarios::event::{EXIT_AFTER_ERROR, EXIT_FINISHED, EXIT_HARNESS};
 
 /// What a rank is to be and do, as a JSON file: `ringbreaker rank --spec FILE`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

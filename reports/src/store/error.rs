@@ -27,7 +27,7 @@ pub enum StoreError {
     )]
     Unreadable { path: PathBuf, source: serde_json::Error },
     /// No run has that id.
-    #[error("no run {run:?} in {}; `ringbreaker list --runs` shows those there are", path.display())]
+    #[error("no run {run:?} in {}; `ringbreaker runs` lists those there are", path.display())]
     NoSuchRun { run: String, path: PathBuf },
     /// The run has no case with that number.
     #[error("run {run:?} has no case {case}")]
