@@ -1,1 +1,206 @@
-//! Virtual nodes: a network namespace, a private /dev/shm and a cgroup each.
+//! Virtual nodes: a network namespace, a private /dev/shm and a cgroup a rank.
+//!
+//! The case builds them and hands their ranks' [`Entry`] to the spawner; injectors act on them.
+//! Namespaces have no name and vanish with the processes and descriptors that hold them; only cgroups
+//! must be undone after a crash ([`VirtualNode::cgroup_paths`] is for the journal). The network
+//! between nodes is the [`crate::fabric`]'s.
+
+mod build;
+mod probe;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::Ipv4Addr,
+    os::fd::{AsRawFd, OwnedFd},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use ringbreaker_scenarios::{
+    case::{Node, NodeLimits, Rank},
+    event::Isolation,
+};
+
+use crate::{
+    fabric::TunPort,
+    sys::{
+        cgroup::{Cgroup, CgroupError},
+        namespace::Namespaces,
+        process::Entry,
+    },
+};
+
+pub use probe::{Probed, isolation};
+
+/// Name of the fabric's interface inside a node, for settings such as NCCL_SOCKET_IFNAME.
+pub const INTERFACE: &str = "eth0";
+/// The most nodes that one fabric has addresses for.
+pub const MOST_NODES: u32 = 250;
+
+/// What a node is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its number within the cluster.
+    pub node: Node,
+    /// The ranks that will run on it.
+    pub ranks: Vec<Rank>,
+    /// Kernel limits.
+    pub limits: NodeLimits,
+    /// Unique on this machine; names the cgroups.
+    pub tag: String,
+}
+
+/// Why a node could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The fabric has no address for it.
+    #[error("node {node} has no address: a cluster has at most {MOST_NODES} nodes on one machine")]
+    NoAddress {
+        /// Its number.
+        node: Node,
+    },
+    /// A limit that cannot be set here.
+    #[error("node {node}: {limit} cannot be set: {reason}")]
+    Limit {
+        /// Its number.
+        node: Node,
+        /// Name of the limit, as scenarios write it.
+        limit: String,
+        /// Why not, and what would help.
+        reason: String,
+    },
+    /// A step failed.
+    #[error("node {node}: could not {step}: {source}")]
+    Step {
+        /// Its number.
+        node: Node,
+        /// What was tried.
+        step: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A node, until it is dropped: then its cgroups are emptied (SIGKILL) and removed, and its
+/// namespaces vanish with the last process in them.
+#[derive(Debug)]
+pub struct VirtualNode {
+    node: Node,
+    isolation: Isolation,
+    inside: Option<Inside>,
+    cgroups: BTreeMap<Rank, Cgroup>,
+    no_cgroups: Option<String>,
+    nofile: Option<u64>,
+}
+
+/// What only an isolated node has.
+#[derive(Debug)]
+struct Inside {
+    namespaces: Arc<Namespaces>,
+    /// Its /dev/shm, seen from the agent.
+    shm: OwnedFd,
+}
+
+impl VirtualNode {
+    /// Builds a node in about 2 ms, and the fabric's end of its network; no end when it is
+    /// [`Isolation::Plain`].
+    ///
+    /// # Errors
+    /// The step that failed; nothing remains of the node then.
+    pub fn build(
+        spec: &NodeSpec,
+        isolation: Isolation,
+    ) -> Result<(VirtualNode, Option<TunPort>), NodeError> {
+        build::build(spec, isolation)
+    }
+
+    /// Its number.
+    pub fn node(&self) -> Node {
+        self.node
+    }
+
+    /// How it is kept apart.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Its address on the fabric, or 127.0.0.1 without isolation.
+    pub fn address(&self) -> Ipv4Addr {
+        match self.isolation {
+            Isolation::Plain => Ipv4Addr::LOCALHOST,
+            Isolation::Namespaces | Isolation::UserNamespace => address(self.node),
+        }
+    }
+
+    /// A path under which this process reaches the node's /dev/shm, as long as the node lives.
+    pub fn shm_path(&self) -> PathBuf {
+        match &self.inside {
+            Some(inside) => PathBuf::from(format!("/proc/self/fd/{}", inside.shm.as_raw_fd())),
+            None => PathBuf::from("/dev/shm"),
+        }
+    }
+
+    /// Runs `work` inside the node's network and mount namespaces, in a short-lived OS thread.
+    /// Sockets made there stay on the node when they are used elsewhere.
+    ///
+    /// # Errors
+    /// When the namespaces cannot be entered.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        match &self.inside {
+            Some(inside) => inside.namespaces.inside(work),
+            None => Ok(work()),
+        }
+    }
+
+    /// What a child of this rank does before its program begins.
+    pub fn entry(&self, rank: Rank) -> Entry {
+        Entry {
+            namespaces: self.inside.as_ref().map(|inside| Arc::clone(&inside.namespaces)),
+            cgroup_procs: self.cgroup(rank).map(Cgroup::procs_files).unwrap_or_default(),
+            nofile: self.nofile,
+        }
+    }
+
+    /// The cgroup of a rank; none where there are none (see [`VirtualNode::no_cgroups`]).
+    pub fn cgroup(&self, rank: Rank) -> Option<&Cgroup> {
+        self.cgroups.get(&rank)
+    }
+
+    /// Why this node has no cgroups; none: it has them.
+    pub fn no_cgroups(&self) -> Option<&str> {
+        self.no_cgroups.as_deref()
+    }
+
+    /// The directories that must be removed if this process dies: for the journal.
+    pub fn cgroup_paths(&self) -> Vec<PathBuf> {
+        self.cgroups.values().flat_map(Cgroup::paths).collect()
+    }
+
+    /// Ends every process in its cgroups and removes them.
+    ///
+    /// # Errors
+    /// The first group that could not be removed; the others are.
+    pub fn remove_cgroups(&mut self) -> Result<(), CgroupError> {
+        let mut first = Ok(());
+        for (_, cgroup) in std::mem::take(&mut self.cgroups) {
+            let removed = cgroup.remove();
+            first = first.and(removed);
+        }
+        first
+    }
+}
+
+impl Drop for VirtualNode {
+    fn drop(&mut self) {
+        if let Err(error) = self.remove_cgroups() {
+            tracing::warn!(node = self.node, %error, "a cgroup remains");
+        }
+    }
+}
+
+/// The address of a node on every fabric. Fabrics do not see each other, so lanes share addresses.
+pub(crate) fn address(node: Node) -> Ipv4Addr {
+    let last = u8::try_from(node + 1).unwrap_or(u8::MAX);
+    Ipv4Addr::new(10, 77, 0, last)
+}

@@ -1,1 +1,25 @@
 //! The kernel in small safe pieces.
+//!
+//! Everything here is a thin, safe wrapper around system calls, `/proc`, `/sys` and netlink; this is,
+//! with the rank's backends, the only home of `unsafe`. Nothing here knows about cases or faults.
+//!
+//! - [`clock`], [`thread`]: CLOCK_MONOTONIC and the scheduling of one thread;
+//! - [`process`], [`procfs`], [`signal`]: children that die with the agent, and who is who;
+//! - [`namespace`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
+//! - [`tun`], [`interface`], [`netlink`], [`sysctl`]: its network;
+//! - [`filesystem`]: how full a file system is.
+
+pub mod cgroup;
+pub mod clock;
+pub mod filesystem;
+pub mod interface;
+pub mod mount;
+pub mod namespace;
+pub mod netlink;
+pub mod process;
+pub mod procfs;
+pub mod signal;
+pub mod sysctl;
+pub mod thread;
+pub mod tun;
+pub mod userns;

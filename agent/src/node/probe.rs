@@ -1,0 +1,46 @@
+//! What isolation is possible here, found out by building a node.
+
+use ringbreaker_scenarios::{
+    case::{NodeLimits, Rank},
+    event::Isolation,
+};
+
+use super::{NodeSpec, VirtualNode};
+use crate::sys::userns;
+
+/// The answer of [`isolation`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probed {
+    /// The best isolation that works.
+    pub isolation: Isolation,
+    /// Why it is not better, or what of it is missing; empty: nothing is.
+    pub reasons: Vec<String>,
+}
+
+/// Builds a node the best way that this process may, then takes it down again.
+pub fn isolation() -> Probed {
+    let present = userns::present();
+    let mut reasons: Vec<String> = present.reason.into_iter().collect();
+    if present.isolation == Isolation::Plain {
+        return Probed { isolation: Isolation::Plain, reasons };
+    }
+    const RANK: Rank = 0;
+    let spec = NodeSpec {
+        node: 0,
+        ranks: vec![RANK],
+        limits: NodeLimits::default(),
+        tag: format!("probe-{}-{:x}", std::process::id(), crate::sys::clock::now().0),
+    };
+    match VirtualNode::build(&spec, present.isolation) {
+        Ok((node, _)) => {
+            if present.isolation == Isolation::Namespaces {
+                reasons.extend(node.no_cgroups().map(str::to_owned));
+            }
+            Probed { isolation: present.isolation, reasons }
+        }
+        Err(error) => {
+            reasons.push(error.to_string());
+            Probed { isolation: Isolation::Plain, reasons }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! How large and how full a file system is.
+
+use std::{io, path::Path};
+
+use nix::sys::statvfs::statvfs;
+use ringbreaker_scenarios::units::Bytes;
+
+/// Size and free space of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// All of it.
+    pub size: Bytes,
+    /// What an ordinary user can still write.
+    pub available: Bytes,
+}
+
+/// The space of the file system that holds `path`.
+///
+/// # Errors
+/// When `path` does not exist or may not be looked at.
+pub fn space(path: &Path) -> io::Result<Space> {
+    let found = statvfs(path)?;
+    let unit = found.fragment_size();
+    Ok(Space {
+        size: Bytes(found.blocks() * unit),
+        available: Bytes(found.blocks_available() * unit),
+    })
+}

@@ -1,0 +1,74 @@
+//! What `/proc` says about a process.
+
+use std::{fs, io};
+
+/// The second half of /proc/PID/stat, from which everything here is read.
+struct Stat {
+    state: char,
+    start_time: u64,
+}
+
+/// Start time of a process in clock ticks since boot; none: there is no such process.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
+    Ok(stat(pid)?.map(|stat| stat.start_time))
+}
+
+/// State letter of the process `pid` that started at `start_time`: `R` running, `S` sleeping, `D`
+/// waiting for the disk, `T` stopped, `Z` ended but not yet collected; none: gone.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn state(pid: u32, start_time: u64) -> io::Result<Option<char>> {
+    Ok(stat(pid)?.filter(|stat| stat.start_time == start_time).map(|stat| stat.state))
+}
+
+fn stat(pid: u32) -> io::Result<Option<Stat>> {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(text) => parse(&text).map(Some).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat reads {text:?}"))
+        }),
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                || error.raw_os_error() == Some(nix::libc::ESRCH) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The command's name stands in parentheses and may hold any character, so fields are counted from
+/// the last closing one: state is field 3, start time field 22 (proc_pid_stat(5)).
+fn parse(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let start_time = fields.nth(18)?.parse().ok()?;
+    Some(Stat { state, start_time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_with_parentheses_does_not_shift_the_fields() {
+        let text = "42 (a) b (c)) T 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20 21";
+        let stat = parse(text).unwrap();
+        assert_eq!((stat.state, stat.start_time), ('T', 777));
+        assert!(parse("42 (short) R 1 2").is_none());
+    }
+
+    #[test]
+    fn this_process_has_a_start_time_and_an_impossible_one_has_none() {
+        let own = std::process::id();
+        let started = start_time(own).unwrap().unwrap();
+        assert!(state(own, started).unwrap().is_some());
+        assert_eq!(state(own, started + 1).unwrap(), None);
+        // Process ids end below 2^22.
+        assert_eq!(start_time(1 << 23).unwrap(), None);
+    }
+}
