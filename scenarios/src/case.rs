@@ -3,7 +3,7 @@
 //! The planner makes these from a scenario, a seed and a world; agents carry them out; reports are
 //! written about them. A plan holds no path, no process id and no clock reading.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -202,6 +202,43 @@ pub struct Target {
     pub nodes: Vec<Node>,
     /// Directions `(from, to)` of links between nodes.
     pub directions: Vec<(Node, Node)>,
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trigger::After(time) => write!(f, "{time} after steady state"),
+            Trigger::Iteration(number) => write!(f, "at iteration {number}"),
+            Trigger::Phase(phase) => write!(f, "in phase {phase}"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        parts.extend(numbers("rank", &self.ranks));
+        parts.extend(numbers("node", &self.nodes));
+        for &(from, to) in &self.directions {
+            let both = self.directions.contains(&(to, from));
+            if !both {
+                parts.push(format!("link {from} -> {to}"));
+            } else if from < to {
+                parts.push(format!("link {from} <-> {to}"));
+            }
+        }
+        f.pad(&parts.join(", "))
+    }
+}
+
+/// `rank 3`, `ranks 1, 2`, or nothing.
+fn numbers(what: &str, list: &[u32]) -> Option<String> {
+    let texts: Vec<String> = list.iter().map(u32::to_string).collect();
+    match texts.as_slice() {
+        [] => None,
+        [one] => Some(format!("{what} {one}")),
+        many => Some(format!("{what}s {}", many.join(", "))),
+    }
 }
 
 /// What must hold for the verdict `pass`. Empty lists and nones demand nothing.

@@ -82,6 +82,24 @@ impl FaultKind {
         "partition",
     ];
 
+    /// How the fault is undone, as a sentence's end: `undo: ...`.
+    pub const fn undo(&self) -> &'static str {
+        match self {
+            FaultKind::Kill(_) => "nothing to undo: a killed rank does not come back",
+            FaultKind::Stop(_) => "SIGCONT",
+            FaultKind::TakePort(_) => "close the listener",
+            FaultKind::ExhaustPorts(_) => "close the listeners, restore the port range",
+            FaultKind::LimitShm(_) => "goes with the node's mount namespace",
+            FaultKind::FillShm(_) => "remove the file",
+            FaultKind::LimitMemory(_) => "end the helper, lift the limit",
+            FaultKind::HoldGpuMemory(_) => "end the holder",
+            FaultKind::Delay(_)
+            | FaultKind::Loss(_)
+            | FaultKind::Rate(_)
+            | FaultKind::Partition(_) => "clear the rule of the link",
+        }
+    }
+
     /// What the fault acts on.
     pub const fn acts_on(&self) -> ActsOn {
         match self {

@@ -1,0 +1,112 @@
+//! `[expect]`, `expect` of a fault, and `[[expect.except]]`.
+
+use std::collections::BTreeMap;
+
+use super::{
+    model::{CLEAN, Exception, Expect},
+    settings::Settings,
+    table::{Entry, Table, Value},
+    value,
+};
+use crate::{nearest, problem::Collector};
+
+/// Reads `[expect]` with its exceptions.
+pub(super) fn expect(
+    t: Option<Table<'_, '_>>,
+    columns: &[String],
+    settings: &Settings,
+    c: &mut Collector<'_>,
+) -> (Expect, Vec<Exception>) {
+    let Some(mut t) = t else { return (Expect::default(), Vec::new()) };
+    let general = keys(&mut t, c);
+    let exceptions = t.array_of_tables("except", c);
+    let exceptions = exceptions.into_iter().map(|t| exception(t, columns, settings, c)).collect();
+    t.finish(c);
+    (general, exceptions)
+}
+
+/// Reads `expect` of a fault.
+pub(super) fn of_fault(mut t: Table<'_, '_>, c: &mut Collector<'_>) -> Expect {
+    let expect = keys(&mut t, c);
+    t.finish(c);
+    expect
+}
+
+fn keys(t: &mut Table<'_, '_>, c: &mut Collector<'_>) -> Expect {
+    Expect {
+        outcome: t.optional("outcome").and_then(|v| value::one_or_more(v, c, value::word)),
+        detector: t.optional("detector").and_then(|v| value::one_or_more(v, c, value::word)),
+        detected_within: t.optional("detected_within").and_then(|v| value::positive_duration(v, c)),
+        ended_within: t.optional("ended_within").and_then(|v| value::positive_duration(v, c)),
+        no_leftovers: t.optional("no_leftovers").and_then(|v| value::flag(v, c)),
+    }
+}
+
+fn exception(
+    mut t: Table<'_, '_>,
+    columns: &[String],
+    settings: &Settings,
+    c: &mut Collector<'_>,
+) -> Exception {
+    let mut known: Vec<&str> = columns.iter().map(String::as_str).collect();
+    known.push(CLEAN);
+    let columns =
+        t.optional("fault").and_then(|v| value::one_or_more(v, c, |v, c| column(v, &known, c)));
+    let selected = t.optional_table("settings", c);
+    let selected = selected.map_or_else(BTreeMap::new, |t| selector(&t, settings, c));
+    let expect = keys(&mut t, c);
+    if columns.is_none() && selected.is_empty() {
+        c.at(
+            t.span(),
+            "this exception is about no case in particular",
+            "fault = or settings = in it, or its lines under [expect]",
+        );
+    }
+    if expect == Expect::default() {
+        c.at(
+            t.span(),
+            "this exception demands nothing",
+            "outcome = or another line of [expect] in it",
+        );
+    }
+    t.finish(c);
+    Exception { columns, settings: selected, expect }
+}
+
+/// The name of a matrix column.
+fn column(v: &Value<'_>, known: &[&str], c: &mut Collector<'_>) -> Option<String> {
+    let name = value::string(v, c)?;
+    if !known.contains(&name.as_str()) {
+        c.at(v.span(), format!("there is no fault or group {name:?}"), nearest::hint(&name, known));
+        return None;
+    }
+    Some(name)
+}
+
+/// Which values of which settings an exception is about.
+fn selector(
+    t: &Table<'_, '_>,
+    settings: &Settings,
+    c: &mut Collector<'_>,
+) -> BTreeMap<String, Vec<String>> {
+    let mut selected = BTreeMap::new();
+    for Entry { key, key_span, value: v } in t.entries() {
+        let Some(known) = settings.values(key) else {
+            let message = format!("{key:?} is not under [settings]");
+            c.at(key_span, message, nearest::hint(key, &settings.names()));
+            continue;
+        };
+        let known: Vec<&str> = known.iter().map(|typed| typed.text.as_str()).collect();
+        let values = value::one_or_more(v, c, |v, c| {
+            let text = value::scalar(v, c)?;
+            if !known.contains(&text.as_str()) {
+                let right = format!("one of the values under [settings]: {}", known.join(", "));
+                c.at(v.span(), format!("{key} is never {text:?}"), right);
+                return None;
+            }
+            Some(text)
+        });
+        selected.extend(values.map(|values| (key.to_owned(), values)));
+    }
+    selected
+}

@@ -1,0 +1,3 @@
+//! The crate from outside: files in, plans and problems out.
+
+mod shipped;
