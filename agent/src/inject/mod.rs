@@ -3,10 +3,66 @@
 //! A case makes an injector with [`injector`], writes what [`Injector::undo`] says to the journal,
 //! and only then injects. Nothing here decides when: triggers, lifetimes and leases belong to the
 //! case. Every injector touches only what ringbreaker made: its ranks, namespaces and cgroups.
+//!
+//! What of a fault outlives a dead agent? Ranks and helper processes are tied to it by the kernel,
+//! sockets, namespaces and the fabric vanish with it; still everything that has a name outside of
+//! the agent (a stopped process, a helper, a cgroup) is journalled, because the tie is the kernel's
+//! word and the journal is ours.
 
-use ringbreaker_scenarios::case::{Node, Rank};
+mod ground;
+mod helper;
+pub mod memory;
+mod network;
+mod port;
+mod process;
+mod shm;
 
+use std::io;
+
+use ringbreaker_scenarios::{
+    case::{FaultPlan, Node, Rank},
+    fault::FaultKind,
+};
+
+pub use self::{ground::Ground, network::Links, shm::BALLAST_PREFIX};
 use crate::journal::Undo;
+
+/// The injector of a fault. Helper processes it needs are started here, idle, so that injecting is
+/// quick and their undo is known before; dropping the injector ends them. Drop injectors before the
+/// nodes: they share them.
+///
+/// # Errors
+/// When the plan names what the case does not have, or this machine cannot carry the fault.
+pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, InjectError> {
+    let name = plan.kind.name();
+    let nodes = || ground.isolated(name, &plan.target.nodes);
+    let ranks = || ground.ranks(name, &plan.target.ranks);
+    let shaped = |effect| -> Result<Box<dyn Injector>, InjectError> {
+        let links = ground.links(name, &plan.target.directions)?;
+        let directions = plan.target.directions.clone();
+        Ok(Box::new(network::Shaped::new(effect, links, directions, plan.id)))
+    };
+    Ok(match &plan.kind {
+        FaultKind::Kill(fault) => Box::new(process::Killed::new(fault, ranks()?)),
+        FaultKind::Stop(_) => Box::new(process::Stopped::new(ranks()?)),
+        FaultKind::TakePort(fault) => {
+            Box::new(port::Taken::new(fault, nodes()?, ground.rendezvous_port)?)
+        }
+        FaultKind::ExhaustPorts(fault) => Box::new(port::Exhausted::new(fault, nodes()?)?),
+        FaultKind::LimitShm(fault) => Box::new(shm::Limited::new(fault, nodes()?)),
+        FaultKind::FillShm(fault) => Box::new(shm::Filled::new(fault, nodes()?, plan.id)),
+        FaultKind::LimitMemory(fault) => {
+            Box::new(memory::RankMemory::new(fault, ranks()?, ground)?)
+        }
+        FaultKind::HoldGpuMemory(_) => {
+            return Err(InjectError::not_possible(name, "this build cannot hold GPU memory yet"));
+        }
+        FaultKind::Delay(fault) => shaped(network::Effect::delay(fault))?,
+        FaultKind::Loss(fault) => shaped(network::Effect::loss(fault))?,
+        FaultKind::Rate(fault) => shaped(network::Effect::rate(fault))?,
+        FaultKind::Partition(_) => shaped(network::Effect::partition())?,
+    })
+}
 
 /// One fault of one case, not yet injected, in force, or healed.
 ///
@@ -79,4 +135,20 @@ pub enum InjectError {
         /// What was found.
         found: String,
     },
+}
+
+impl InjectError {
+    /// For `map_err`: the step that the kernel refused.
+    fn step(fault: &'static str, step: impl Into<String>) -> impl FnOnce(io::Error) -> InjectError {
+        let step = step.into();
+        move |source| InjectError::Step { fault, step, source }
+    }
+
+    fn not_possible(fault: &'static str, reason: impl Into<String>) -> InjectError {
+        InjectError::NotPossible { fault, reason: reason.into() }
+    }
+
+    fn still_there(fault: &'static str, found: impl Into<String>) -> InjectError {
+        InjectError::StillThere { fault, found: found.into() }
+    }
 }

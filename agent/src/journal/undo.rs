@@ -3,9 +3,17 @@
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
+
+use crate::sys::{
+    cgroup::Cgroup,
+    procfs,
+    signal::{self, Signal},
+};
 
 /// How to take one thing back. Each is idempotent and acts only on what it can prove to be ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +47,9 @@ pub enum Undo {
 
 /// What the name of every file begins with that ringbreaker makes outside its own directories.
 const OUR_FILES: &str = "ringbreaker-";
+
+/// How long a signal may take to show.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What an undo found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +91,56 @@ impl Undo {
     /// What stands in the way; trying again later is safe.
     pub fn apply(&self) -> Result<Found, UndoError> {
         match self {
-            Undo::KillProcess { .. } | Undo::ContinueProcess { .. } | Undo::RemoveCgroup { .. } => {
-                Err(self.error("not built yet"))
-            }
+            Undo::KillProcess { pid, start_time } => self.kill(*pid, *start_time),
+            Undo::ContinueProcess { pid, start_time } => self.resume(*pid, *start_time),
+            Undo::RemoveCgroup { paths } => self.remove_cgroup(paths),
             Undo::RemoveFile { path } => self.remove_file(path),
         }
+    }
+
+    fn kill(&self, pid: u32, start_time: u64) -> Result<Found, UndoError> {
+        let ended = |state| matches!(state, None | Some('Z' | 'X'));
+        self.signal_until(pid, start_time, Signal::SIGKILL, ended)
+    }
+
+    fn resume(&self, pid: u32, start_time: u64) -> Result<Found, UndoError> {
+        let runs = |state| state != Some('T');
+        self.signal_until(pid, start_time, Signal::SIGCONT, runs)
+    }
+
+    /// Sends a signal to a process that is not yet as wanted, and waits until it is.
+    fn signal_until(
+        &self,
+        pid: u32,
+        start_time: u64,
+        signal: Signal,
+        wanted: impl Fn(Option<char>) -> bool,
+    ) -> Result<Found, UndoError> {
+        let state = || procfs::state(pid, start_time).map_err(|error| self.error(error));
+        if wanted(state()?) {
+            return Ok(Found::Nothing);
+        }
+        signal::send(pid, start_time, signal).map_err(|error| self.error(error))?;
+        let deadline = Instant::now() + PATIENCE;
+        while !wanted(state()?) {
+            if Instant::now() > deadline {
+                return Err(self.error(format!("{signal} has not helped within {PATIENCE:?}")));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Found::Undone)
+    }
+
+    fn remove_cgroup(&self, paths: &[PathBuf]) -> Result<Found, UndoError> {
+        let mut found = Found::Nothing;
+        for path in paths {
+            let cgroup = Cgroup::adopt(path).map_err(|error| self.error(error))?;
+            if path.exists() {
+                cgroup.remove().map_err(|error| self.error(error))?;
+                found = Found::Undone;
+            }
+        }
+        Ok(found)
     }
 
     fn remove_file(&self, path: &Path) -> Result<Found, UndoError> {

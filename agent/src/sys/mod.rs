@@ -7,7 +7,8 @@
 //! - [`process`], [`procfs`], [`signal`]: children that die with the agent, and who is who;
 //! - [`namespace`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
 //! - [`tun`], [`interface`], [`netlink`], [`sysctl`]: its network;
-//! - [`filesystem`]: how full a file system is.
+//! - [`filesystem`]: how full a file system is; [`oom`]: whom the OOM killer takes; [`sockets`]: who
+//!   listens.
 
 pub mod cgroup;
 pub mod clock;
@@ -16,9 +17,11 @@ pub mod interface;
 pub mod mount;
 pub mod namespace;
 pub mod netlink;
+pub mod oom;
 pub mod process;
 pub mod procfs;
 pub mod signal;
+pub mod sockets;
 pub mod sysctl;
 pub mod thread;
 pub mod tun;

@@ -1,6 +1,8 @@
-//! What `/proc` says about a process.
+//! What `/proc` says about a process, and about the machine's memory.
 
 use std::{fs, io};
+
+use ringbreaker_scenarios::units::Bytes;
 
 /// The second half of /proc/PID/stat, from which everything here is read.
 struct Stat {
@@ -23,6 +25,33 @@ pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
 /// When /proc cannot be read.
 pub fn state(pid: u32, start_time: u64) -> io::Result<Option<char>> {
     Ok(stat(pid)?.filter(|stat| stat.start_time == start_time).map(|stat| stat.state))
+}
+
+/// How much memory the machine has.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn memory_total() -> io::Result<Bytes> {
+    meminfo("MemTotal")
+}
+
+/// How much memory programs can still take without swapping.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn memory_available() -> io::Result<Bytes> {
+    meminfo("MemAvailable")
+}
+
+/// A field of /proc/meminfo, which counts in units of 1024 bytes (proc_meminfo(5)).
+fn meminfo(field: &str) -> io::Result<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| *name == field)
+        .and_then(|(_, value)| value.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .map(|units| Bytes(units * 1024))
+        .ok_or_else(|| io::Error::other(format!("/proc/meminfo has no {field}")))
 }
 
 fn stat(pid: u32) -> io::Result<Option<Stat>> {

@@ -150,6 +150,20 @@ impl Cgroup {
         Ok(())
     }
 
+    /// Its memory limit; none: it has none of its own.
+    ///
+    /// # Errors
+    /// When the group is gone.
+    pub fn memory_limit(&self) -> Result<Option<Bytes>, CgroupError> {
+        let file = match self.version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        };
+        // v2 says "max"; v1 says the largest number of whole pages there is, about 2^63.
+        let limit = self.read(file)?.trim().parse().ok();
+        Ok(limit.filter(|limit| *limit < 1 << 62).map(Bytes))
+    }
+
     /// What its processes use: memory, page cache and tmpfs pages.
     ///
     /// # Errors

@@ -1,0 +1,46 @@
+//! `ringbreaker press-memory`: the helper process that takes memory in a rank's cgroup.
+//!
+//! It reads `take BYTES` lines, takes that much more and answers `holds BYTES`. It ends when its
+//! standard input closes, and the kernel ends it with its agent. The OOM killer passes it over, so
+//! that the rank is what dies.
+
+use std::io::{self, BufRead, Write};
+
+use crate::sys::oom;
+
+/// Memory is taken in pieces of this size, so that the answer to a shortage is quick.
+const PIECE: u64 = 1 << 20;
+
+/// Runs until standard input closes; returns the exit code.
+pub fn press() -> i32 {
+    match serve(io::stdin().lock(), io::stdout().lock()) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("press-memory: {error}");
+            1
+        }
+    }
+}
+
+fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    oom::spare_this_process()?;
+    writeln!(output, "ready")?;
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    for line in input.lines() {
+        let line = line?;
+        let more: u64 = line
+            .strip_prefix("take ")
+            .and_then(|bytes| bytes.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("{line:?} is no command")))?;
+        let mut left = more;
+        while left > 0 {
+            let piece = left.min(PIECE);
+            // Written to, page by page: memory that is only promised is not charged.
+            held.push(vec![0x5a; usize::try_from(piece).map_err(io::Error::other)?]);
+            left -= piece;
+        }
+        let total: usize = held.iter().map(Vec::len).sum();
+        writeln!(output, "holds {total}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! A rank's memory limit is reached, down to the OOM killer.
+
+use std::io;
+
+use ringbreaker_scenarios::{case::Rank, fault::LimitMemory, units::Bytes};
+
+use crate::{
+    inject::{Ground, InjectError, Injector, RankProcess, ground::Targets, helper::Helper},
+    journal::Undo,
+    sys::cgroup::{Cgroup, CgroupError},
+};
+
+const FAULT: &str = "limit_memory";
+/// The limit is this far above what is in use, plus what stays free: the presser has to take it, so
+/// that it is the limit that is felt and not a refusal to set it.
+const HEADROOM: u64 = 8 << 20;
+/// The kernel counts in batches: this much below the aim is there.
+const MARGIN: u64 = 1 << 20;
+/// A rank that frees meanwhile: how often the presser follows.
+const ROUNDS: u32 = 16;
+
+/// The cgroup of each rank gets a limit just above what it uses, and a helper in the same cgroup,
+/// which the OOM killer passes over, takes what is left.
+///
+/// Witness: the cgroup's use has come up to the limit less the margin, or (with nothing left free)
+/// its count of OOM kills has grown.
+pub(in crate::inject) struct RankMemory {
+    leave: Bytes,
+    pressed: Vec<Pressed>,
+}
+
+/// One rank under pressure.
+struct Pressed {
+    rank: Rank,
+    node: Targets,
+    presser: Helper,
+    /// What the cgroup had before the fault; none: not injected.
+    before: Option<Before>,
+    limit: Bytes,
+}
+
+struct Before {
+    limit: Option<Bytes>,
+    oom_kills: u64,
+}
+
+impl RankMemory {
+    /// Starts the helpers, idle and outside of the cgroups.
+    pub(in crate::inject) fn new(
+        fault: &LimitMemory,
+        ranks: Vec<RankProcess>,
+        ground: &Ground,
+    ) -> Result<RankMemory, InjectError> {
+        let mut pressed = Vec::new();
+        for RankProcess { rank, node, .. } in ranks {
+            let node = ground.nodes(FAULT, &[node])?;
+            if let Some(reason) = node.iter().find_map(|n| n.no_cgroups()) {
+                return Err(InjectError::not_possible(FAULT, reason));
+            }
+            let presser = Helper::start(ground, "press-memory", &[])
+                .map_err(InjectError::step(FAULT, "start the helper that takes memory"))?;
+            pressed.push(Pressed { rank, node, presser, before: None, limit: Bytes(0) });
+        }
+        Ok(RankMemory { leave: fault.leave, pressed })
+    }
+}
+
+impl Injector for RankMemory {
+    fn undo(&self) -> Vec<Undo> {
+        self.pressed.iter().map(|pressed| pressed.presser.undo()).collect()
+    }
+
+    fn inject(&mut self) -> Result<(), InjectError> {
+        let leave = self.leave;
+        for pressed in &mut self.pressed {
+            let step = format!("press the memory of rank {}", pressed.rank);
+            pressed.press(leave).map_err(InjectError::step(FAULT, step))?;
+        }
+        Ok(())
+    }
+
+    fn witness(&mut self) -> Option<String> {
+        let leave = self.leave;
+        let seen: Option<Vec<String>> =
+            self.pressed.iter_mut().map(|pressed| pressed.witness(leave)).collect();
+        seen.map(|seen| seen.join(", "))
+    }
+
+    fn heal(&mut self) -> Result<(), InjectError> {
+        for pressed in &mut self.pressed {
+            let step = format!("take the pressure off rank {}", pressed.rank);
+            let found = pressed.relieve().map_err(InjectError::step(FAULT, step))?;
+            if let Some(found) = found {
+                return Err(InjectError::still_there(FAULT, found));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pressed {
+    fn cgroup(&self) -> io::Result<&Cgroup> {
+        let cgroup = self.node.iter().find_map(|node| node.cgroup(self.rank));
+        cgroup.ok_or_else(|| io::Error::other("the rank has no cgroup"))
+    }
+
+    fn press(&mut self, leave: Bytes) -> io::Result<()> {
+        let cgroup = self.cgroup()?;
+        let before = (|| {
+            cgroup.join(self.presser.pid())?;
+            Ok(Before { limit: cgroup.memory_limit()?, oom_kills: cgroup.oom_kills()? })
+        })()
+        .map_err(refused)?;
+        let wanted = cgroup.memory_usage().map_err(refused)?.0 + HEADROOM + leave.0;
+        let limit = Bytes(before.limit.map_or(wanted, |limit| limit.0.min(wanted)));
+        cgroup.set_memory_limit(Some(limit)).map_err(refused)?;
+        self.before = Some(before);
+        self.limit = limit;
+        if leave == Bytes(0) {
+            // No answer comes: the kernel holds the presser until the OOM killer has made room. More
+            // than the limit cannot be charged to it, so this is an order to take everything.
+            return self.presser.say(&format!("take {}", limit.0));
+        }
+        self.take_up_to(limit.0.saturating_sub(leave.0))
+    }
+
+    fn take_up_to(&mut self, aim: u64) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            let used = self.cgroup()?.memory_usage().map_err(refused)?.0;
+            let more = aim.saturating_sub(used);
+            if more < MARGIN / 4 {
+                break;
+            }
+            self.presser.say(&format!("take {more}"))?;
+            self.presser.hear("holds")?;
+        }
+        Ok(())
+    }
+
+    fn witness(&mut self, leave: Bytes) -> Option<String> {
+        let Pressed { rank, limit, .. } = *self;
+        let before = self.before.as_ref()?.oom_kills;
+        let kills = self.cgroup().ok()?.oom_kills().ok()?.saturating_sub(before);
+        if kills > 0 {
+            // Nobody is left whom the OOM killer may take: the presser would wait for ever.
+            self.presser.kill().ok()?;
+            return Some(format!("the OOM killer acted in the cgroup of rank {rank}: {kills}"));
+        }
+        let used = self.cgroup().ok()?.memory_usage().ok()?;
+        let reached = leave > Bytes(0) && used.0 + leave.0 + MARGIN >= limit.0;
+        reached.then(|| format!("the cgroup of rank {rank} uses {used} of its limit of {limit}"))
+    }
+
+    /// What is still in force afterwards; none: nothing.
+    fn relieve(&mut self) -> io::Result<Option<String>> {
+        // First the presser: without the limit it could take the machine's memory.
+        if !self.presser.kill()? {
+            return Ok(Some(format!("the helper process {}", self.presser.pid())));
+        }
+        let Some(before) = &self.before else { return Ok(None) };
+        let limit = before.limit;
+        let cgroup = self.cgroup()?;
+        cgroup.set_memory_limit(limit).map_err(refused)?;
+        let now = cgroup.memory_limit().map_err(refused)?;
+        self.before = None;
+        Ok((now != limit).then(|| format!("a memory limit of {now:?} instead of {limit:?}")))
+    }
+}
+
+fn refused(error: CgroupError) -> io::Error {
+    io::Error::other(error.to_string())
+}

@@ -1,0 +1,160 @@
+//! Faults of rank processes: signals that end them, and a stop that is taken back.
+
+use std::{
+    io, thread,
+    time::{Duration, Instant},
+};
+
+use ringbreaker_scenarios::fault;
+
+use super::{InjectError, Injector, RankProcess};
+use crate::{
+    journal::Undo,
+    sys::{
+        procfs,
+        signal::{self, Signal},
+    },
+};
+
+const KILL: &str = "kill";
+const STOP: &str = "stop";
+/// A continued process is looked at this long until it is no longer stopped.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl RankProcess {
+    fn send(&self, signal: Signal) -> io::Result<bool> {
+        signal::send(self.pid, self.start_time, signal)
+    }
+
+    /// State letter of the process; none: gone.
+    fn state(&self) -> io::Result<Option<char>> {
+        procfs::state(self.pid, self.start_time)
+    }
+}
+
+/// Ends ranks with a signal. There is nothing to heal: they are gone for this case.
+///
+/// Witness: the kernel knows the process no longer, or as a zombie.
+pub(super) struct Killed {
+    signal: Signal,
+    ranks: Vec<RankProcess>,
+}
+
+impl Killed {
+    pub(super) fn new(fault: &fault::Kill, ranks: Vec<RankProcess>) -> Killed {
+        let signal = match fault.signal {
+            fault::Signal::Kill => Signal::SIGKILL,
+            fault::Signal::Term => Signal::SIGTERM,
+        };
+        Killed { signal, ranks }
+    }
+}
+
+impl Injector for Killed {
+    fn undo(&self) -> Vec<Undo> {
+        Vec::new()
+    }
+
+    fn inject(&mut self) -> Result<(), InjectError> {
+        for process in &self.ranks {
+            let step = format!("send {} to rank {}", self.signal, process.rank);
+            let gone = || io::Error::other("it had ended by itself");
+            match process.send(self.signal) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(gone()),
+                Err(error) => Err(error),
+            }
+            .map_err(InjectError::step(KILL, step))?;
+        }
+        Ok(())
+    }
+
+    fn witness(&mut self) -> Option<String> {
+        let mut seen = Vec::new();
+        for process in &self.ranks {
+            let RankProcess { pid, rank, .. } = process;
+            seen.push(match process.state().ok()? {
+                None | Some('X') => format!("process {pid} of rank {rank} is gone"),
+                Some('Z') => format!("process {pid} of rank {rank} has ended (state Z)"),
+                Some(_) => return None,
+            });
+        }
+        Some(seen.join(", "))
+    }
+
+    fn heal(&mut self) -> Result<(), InjectError> {
+        Ok(())
+    }
+}
+
+/// SIGSTOP to all threads of ranks, SIGCONT when it is healed.
+///
+/// Witness: the kernel shows the process as stopped (state T).
+pub(super) struct Stopped {
+    ranks: Vec<RankProcess>,
+    injected: bool,
+}
+
+impl Stopped {
+    pub(super) fn new(ranks: Vec<RankProcess>) -> Stopped {
+        Stopped { ranks, injected: false }
+    }
+}
+
+impl Injector for Stopped {
+    fn undo(&self) -> Vec<Undo> {
+        let undo = |process: &RankProcess| Undo::ContinueProcess {
+            pid: process.pid,
+            start_time: process.start_time,
+        };
+        self.ranks.iter().map(undo).collect()
+    }
+
+    fn inject(&mut self) -> Result<(), InjectError> {
+        self.injected = true;
+        for process in &self.ranks {
+            let step = format!("stop rank {}", process.rank);
+            let sent = process.send(Signal::SIGSTOP).map_err(InjectError::step(STOP, &*step))?;
+            if !sent {
+                let gone = io::Error::other("it had ended by itself");
+                return Err(InjectError::step(STOP, step)(gone));
+            }
+        }
+        Ok(())
+    }
+
+    fn witness(&mut self) -> Option<String> {
+        let mut seen = Vec::new();
+        for process in &self.ranks {
+            let RankProcess { pid, rank, .. } = process;
+            if process.state().ok()? != Some('T') {
+                return None;
+            }
+            seen.push(format!("process {pid} of rank {rank} is stopped (state T)"));
+        }
+        Some(seen.join(", "))
+    }
+
+    fn heal(&mut self) -> Result<(), InjectError> {
+        if !self.injected {
+            return Ok(());
+        }
+        for process in &self.ranks {
+            let step = format!("continue rank {}", process.rank);
+            process.send(Signal::SIGCONT).map_err(InjectError::step(STOP, step))?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        for process in &self.ranks {
+            let look = format!("look at rank {}", process.rank);
+            while process.state().map_err(InjectError::step(STOP, &*look))? == Some('T') {
+                if Instant::now() > deadline {
+                    let found = format!("rank {} is stopped after SIGCONT", process.rank);
+                    return Err(InjectError::still_there(STOP, found));
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.injected = false;
+        Ok(())
+    }
+}
