@@ -34,7 +34,30 @@ macro_rules! shipped {
     };
 }
 
-const ALL: &[Shipped] = shipped!["quick"];
+const ALL: &[Shipped] = shipped![
+    "quick",
+    "kill",
+    "terminate",
+    "stop",
+    "stop-and-continue",
+    "port-conflict",
+    "port-exhaustion",
+    "shm-limit",
+    "shm-fill",
+    "memory-limit",
+    "gpu-memory",
+    "delay",
+    "loss",
+    "rate",
+    "partition",
+    "kill-inside-init",
+    "kill-inside-first-op",
+    "kill-inside-abort",
+    "error-modes",
+    "unread-settings",
+    "never-steady",
+    "sizes",
+];
 
 impl Shipped {
     /// Reads it.

@@ -3,7 +3,7 @@
 use super::Values;
 use crate::{
     case::Expectation,
-    scenario::{CLEAN, Expect, Scenario},
+    scenario::{CLEAN, Expect, Limit, Scenario},
     words::Outcome,
 };
 
@@ -28,8 +28,8 @@ pub(super) fn of_cell(scenario: &Scenario, column: &str, settings: &Values) -> E
     Expectation {
         outcome: expect.outcome.unwrap_or_default(),
         detector: expect.detector.unwrap_or_default(),
-        detected_within: expect.detected_within,
-        ended_within: expect.ended_within,
+        detected_within: expect.detected_within.and_then(Limit::time),
+        ended_within: expect.ended_within.and_then(Limit::time),
         no_leftovers: Some(expect.no_leftovers.unwrap_or(true)),
     }
 }

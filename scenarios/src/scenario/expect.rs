@@ -1,14 +1,14 @@
 //! `[expect]`, `expect` of a fault, and `[[expect.except]]`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, str::FromStr};
 
 use super::{
-    model::{CLEAN, Exception, Expect},
+    model::{CLEAN, Exception, Expect, Limit},
     settings::Settings,
     table::{Entry, Table, Value},
     value,
 };
-use crate::{nearest, problem::Collector};
+use crate::{nearest, problem::Collector, words::UnknownWord};
 
 /// Reads `[expect]` with its exceptions.
 pub(super) fn expect(
@@ -32,14 +32,35 @@ pub(super) fn of_fault(mut t: Table<'_, '_>, c: &mut Collector<'_>) -> Expect {
     expect
 }
 
+/// Withdraws what a more general expectation demands.
+const ANY: &str = "any";
+
 fn keys(t: &mut Table<'_, '_>, c: &mut Collector<'_>) -> Expect {
     Expect {
-        outcome: t.optional("outcome").and_then(|v| value::one_or_more(v, c, value::word)),
-        detector: t.optional("detector").and_then(|v| value::one_or_more(v, c, value::word)),
-        detected_within: t.optional("detected_within").and_then(|v| value::positive_duration(v, c)),
-        ended_within: t.optional("ended_within").and_then(|v| value::positive_duration(v, c)),
+        outcome: t.optional("outcome").and_then(|v| words(v, c)),
+        detector: t.optional("detector").and_then(|v| words(v, c)),
+        detected_within: t.optional("detected_within").and_then(|v| limit(v, c)),
+        ended_within: t.optional("ended_within").and_then(|v| limit(v, c)),
         no_leftovers: t.optional("no_leftovers").and_then(|v| value::flag(v, c)),
     }
+}
+
+/// One word or several of a vocabulary; none of them for `"any"`.
+fn words<W>(v: &Value<'_>, c: &mut Collector<'_>) -> Option<Vec<W>>
+where
+    W: FromStr<Err = UnknownWord> + PartialEq,
+{
+    if v.get_ref().as_str() == Some(ANY) {
+        return Some(Vec::new());
+    }
+    value::one_or_more(v, c, value::word)
+}
+
+fn limit(v: &Value<'_>, c: &mut Collector<'_>) -> Option<Limit> {
+    if v.get_ref().as_str() == Some(ANY) {
+        return Some(Limit::Any);
+    }
+    value::positive_duration(v, c).map(Limit::Within)
 }
 
 fn exception(

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-pub use model::{CLEAN, Exception, Expect, FaultSpec, Scenario, Setting, TargetSpec};
+pub use model::{CLEAN, Exception, Expect, FaultSpec, Limit, Scenario, Setting, TargetSpec};
 
 use crate::problem::{Collector, Problems};
 use table::Table;

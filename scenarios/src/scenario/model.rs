@@ -113,16 +113,35 @@ pub enum TargetSpec {
 /// Expectations that may be given in part; what is not given is taken from the more general ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expect {
-    /// The outcome is one of these.
+    /// The outcome is one of these; of an empty list: any.
     pub outcome: Option<Vec<Outcome>>,
-    /// The first detector is one of these.
+    /// The first detector is one of these; of an empty list: any.
     pub detector: Option<Vec<Detector>>,
     /// From effect to first detection.
-    pub detected_within: Option<Nanos>,
+    pub detected_within: Option<Limit>,
     /// From effect until the last rank was gone.
-    pub ended_within: Option<Nanos>,
+    pub ended_within: Option<Limit>,
     /// Nothing of the job is left.
     pub no_leftovers: Option<bool>,
+}
+
+/// How long something may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Any time, also for ever: `"any"`.
+    Any,
+    /// This long.
+    Within(Nanos),
+}
+
+impl Limit {
+    /// The time, if there is a limit.
+    pub fn time(self) -> Option<Nanos> {
+        match self {
+            Limit::Any => None,
+            Limit::Within(time) => Some(time),
+        }
+    }
 }
 
 /// Expectations of some cells of the matrix.
