@@ -10,9 +10,12 @@
 //! - [`exit`] and [`error`]: how the program ends, and what it says then.
 
 mod cli;
+mod clock;
 mod error;
 mod exit;
 mod run;
+mod server;
+mod wire;
 
 use std::process::ExitCode;
 
