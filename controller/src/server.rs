@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     clock,
     error::{Error, Expected, Internal},
-    run::lane::AgentId,
+    run::{inbox::Event, lane::AgentId},
 };
 
 /// Commands and acknowledgements that may wait for a slow agent before its session is given up.
@@ -61,10 +61,10 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
 /// Serves agents until the token is cancelled.
 pub(crate) fn serve(
     listener: TcpListener,
-    messages: mpsc::Sender<Message>,
+    inbox: mpsc::Sender<Event>,
     stop: CancellationToken,
 ) -> JoinHandle<Result<(), Internal>> {
-    let fleet = Sessions { messages, stop: stop.clone(), next: Default::default() };
+    let fleet = Sessions { inbox, stop: stop.clone(), next: Default::default() };
     tokio::spawn(async move {
         tonic::transport::Server::builder()
             .add_service(FleetServer::new(fleet))
@@ -76,7 +76,7 @@ pub(crate) fn serve(
 
 /// The service: hands each stream to a task of its own.
 struct Sessions {
-    messages: mpsc::Sender<Message>,
+    inbox: mpsc::Sender<Event>,
     /// Ends the tasks of sessions, so that the server can end.
     stop: CancellationToken,
     next: std::sync::atomic::AtomicU64,
@@ -92,7 +92,7 @@ impl Fleet for Sessions {
     ) -> Result<Response<Self::SessionStream>, Status> {
         let id = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (to_agent, outgoing) = mpsc::channel(OUTGOING);
-        let session = Session { id, messages: self.messages.clone(), to_agent };
+        let session = Session { id, inbox: self.inbox.clone(), to_agent };
         let stop = self.stop.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -107,14 +107,14 @@ impl Fleet for Sessions {
 /// One stream.
 struct Session {
     id: SessionId,
-    messages: mpsc::Sender<Message>,
+    inbox: mpsc::Sender<Event>,
     to_agent: ToAgent,
 }
 
 impl Session {
     async fn run(self, mut incoming: Streaming<v1::FromAgent>) {
         let Some(agent) = self.register(&mut incoming).await else { return };
-        let Session { id: session, messages, to_agent } = self;
+        let Session { id: session, inbox, to_agent } = self;
         // From here on the event loop alone keeps the session open.
         let to_agent = to_agent.downgrade();
         while let Some(Ok(message)) = incoming.next().await {
@@ -144,12 +144,12 @@ impl Session {
                     break;
                 }
             };
-            if messages.send(message).await.is_err() {
+            if inbox.send(Event::Agent(message)).await.is_err() {
                 break;
             }
         }
         // Nobody listens any more when the run is over.
-        let _ = messages.send(Message::Closed { session, agent }).await;
+        let _ = inbox.send(Event::Agent(Message::Closed { session, agent })).await;
     }
 
     /// The first message of a stream must introduce the agent.
@@ -168,7 +168,7 @@ impl Session {
         let agent = register.agent_id.clone();
         let to_agent = self.to_agent.clone();
         let message = Message::Registered { session: self.id, register, to_agent };
-        self.messages.send(message).await.ok()?;
+        self.inbox.send(Event::Agent(message)).await.ok()?;
         Some(agent)
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// A served fleet, and the event loop's end of it.
 struct Served {
-    messages: mpsc::Receiver<Message>,
+    messages: mpsc::Receiver<Event>,
     address: SocketAddr,
     stop: CancellationToken,
     server: JoinHandle<Result<(), Internal>>,
@@ -20,6 +20,14 @@ impl Served {
         let stop = CancellationToken::new();
         let server = serve(listener, sender, stop.clone());
         Served { messages, address, stop, server }
+    }
+
+    /// The next message of any session.
+    async fn next(&mut self) -> Option<Message> {
+        match self.messages.recv().await? {
+            Event::Agent(message) => Some(message),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Opens a stream and sends these messages on it.
@@ -58,19 +66,19 @@ async fn messages_arrive_in_order_and_the_end_of_the_stream_is_told() {
         agent.send(from(from_agent::Message::Observation(observation))).await.unwrap();
     }
     drop(agent);
-    let Some(Message::Registered { register, to_agent, .. }) = served.messages.recv().await else {
+    let Some(Message::Registered { register, to_agent, .. }) = served.next().await else {
         panic!("no registration")
     };
     assert_eq!(register.agent_id, "a");
     for want in 1..=3 {
-        match served.messages.recv().await {
+        match served.next().await {
             Some(Message::Observation { observation, .. }) => {
                 assert_eq!(observation.sequence, want);
             }
             other => panic!("{other:?}"),
         }
     }
-    assert!(matches!(served.messages.recv().await, Some(Message::Closed { .. })));
+    assert!(matches!(served.next().await, Some(Message::Closed { .. })));
     drop(to_agent);
 }
 
@@ -79,7 +87,7 @@ async fn a_heartbeat_is_answered_with_our_clock_and_tells_the_difference() {
     let mut served = Served::new().await;
     let (agent, mut incoming) = served.dial().await;
     agent.send(register("a")).await.unwrap();
-    let Some(Message::Registered { to_agent, .. }) = served.messages.recv().await else {
+    let Some(Message::Registered { to_agent, .. }) = served.next().await else {
         panic!("no registration")
     };
     let sent = clock::now();
@@ -89,7 +97,7 @@ async fn a_heartbeat_is_answered_with_our_clock_and_tells_the_difference() {
     let Some(to_agent::Message::HeartbeatAnswer(answer)) = answer else { panic!("{answer:?}") };
     assert_eq!(answer.number, 9);
     assert!(answer.answered_at_ns >= sent.0);
-    match served.messages.recv().await {
+    match served.next().await {
         Some(Message::Heartbeat { clock_ahead, .. }) => assert!(clock_ahead >= 0),
         other => panic!("{other:?}"),
     }
@@ -110,7 +118,7 @@ async fn the_server_ends_when_it_is_told_even_with_open_sessions() {
     let mut served = Served::new().await;
     let (agent, _incoming) = served.dial().await;
     agent.send(register("a")).await.unwrap();
-    let registered = served.messages.recv().await;
+    let registered = served.next().await;
     served.stop.cancel();
     drop(registered);
     served.server.await.unwrap().unwrap();
