@@ -45,9 +45,9 @@ pub(crate) enum Expected {
     /// The port is taken, or the address is not ours.
     #[error("failed to listen on {address}; choose another with --listen")]
     Listen { address: SocketAddr, source: io::Error },
-    /// A stored run that does not exist.
-    #[error("there is no run {id:?} in {}; `ringbreaker runs` lists what is stored", dir.display())]
-    UnknownRun { id: String, dir: PathBuf },
+    /// The store of runs cannot be used, or has no such run.
+    #[error(transparent)]
+    Store { source: Box<dyn std::error::Error + Send + Sync> },
     /// Nothing stored at all.
     #[error("no runs are stored in {}; `ringbreaker run quick` makes one, --dir names another \
              directory", dir.display())]
