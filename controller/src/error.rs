@@ -21,9 +21,10 @@ pub(crate) enum Error {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Expected {
     /// A name that is neither in the library nor a file.
-    #[error("there is no scenario {name:?} in the library and no such file{}; `ringbreaker list` \
-             shows the library", nearest.as_deref().map(|n| format!("; did you mean {n:?}?")).unwrap_or_default())]
-    UnknownScenario { name: String, nearest: Option<String> },
+    #[error(
+        "{unknown}; a file needs its path or its ending .toml, `ringbreaker list` shows what is shipped"
+    )]
+    UnknownScenario { unknown: ringbreaker_scenarios::library::UnknownScenario },
     /// A scenario file that cannot be read.
     #[error("failed to read the scenario {}; check the path and its permissions", path.display())]
     ScenarioUnreadable { path: PathBuf, source: io::Error },
@@ -33,11 +34,6 @@ pub(crate) enum Expected {
     /// An argument that parses but means nothing.
     #[error("{given:?} is no {what}; {help}")]
     Argument { given: String, what: &'static str, help: String },
-    /// A filter that keeps no case.
-    #[error(
-        "--only {filter:?} keeps none of the {cases} cases; `ringbreaker show {scenario}` lists them"
-    )]
-    NothingSelected { filter: String, scenario: String, cases: usize },
     /// Listening beyond this machine.
     #[error("refusing to listen on {address}: agents are not authenticated yet (mutual TLS is not \
              there yet), so only loopback addresses are allowed; try 127.0.0.1:{}", address.port())]
@@ -61,6 +57,12 @@ pub(crate) enum Expected {
     /// An agent child did not come up.
     #[error("the agent of lane {lane} did not register: {reason}; its log is {}", log.display())]
     AgentStart { lane: u32, reason: String, log: PathBuf },
+    /// Agents that users start did not come or did not stay.
+    #[error("no agent is left: {reason}")]
+    NoAgents { reason: String },
+    /// The user stopped before anything was begun.
+    #[error("interrupted before the first case; nothing was broken")]
+    InterruptedEarly,
     /// The directory of runs cannot be used.
     #[error("failed to use the directory {}; choose another with --dir", path.display())]
     RunsDirectory { path: PathBuf, source: io::Error },
@@ -81,6 +83,9 @@ pub(crate) enum Internal {
     /// The store refused something that it should not.
     #[error("failed to {doing} in the store of runs")]
     Store { doing: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    /// A document could not be made.
+    #[error("failed to write a report")]
+    Document { source: Box<dyn std::error::Error + Send + Sync> },
     /// The gRPC server ended.
     #[error("the server for agents ended")]
     Server { source: Box<dyn std::error::Error + Send + Sync> },
@@ -95,7 +100,9 @@ impl Error {
         match self {
             Error::Internal(_) => exit::INTERNAL,
             Error::Expected(e) => match e {
+                Expected::InterruptedEarly => exit::INTERRUPTED,
                 Expected::NoBackend { .. }
+                | Expected::NoAgents { .. }
                 | Expected::AgentStart { .. }
                 | Expected::RunsDirectory { .. }
                 | Expected::Output { .. }

@@ -11,6 +11,7 @@
 
 mod cli;
 mod clock;
+mod cluster;
 mod error;
 mod exit;
 mod run;

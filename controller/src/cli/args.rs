@@ -88,6 +88,9 @@ pub(crate) enum Command {
         #[arg(long)]
         spec: PathBuf,
     },
+    /// Takes memory in a rank's cgroup (started by agents)
+    #[command(hide = true)]
+    PressMemory,
     /// The process that heals when its agent dies (started by agents)
     #[command(hide = true)]
     Guard {
@@ -153,10 +156,11 @@ pub(crate) struct PlanArgs {
     /// Run every case this many times; reports then show percentiles
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,
-    /// Keep only cases that contain these words in their fault or settings, or `case=12`
+    /// Keep only cases that have all these words in their fault or settings; `case=12` or `3-9` are
+    /// case numbers (repeatable: cases that any filter is about)
     #[arg(long, value_name = "FILTER")]
-    pub(crate) only: Option<String>,
-    /// Give a setting one value in place of the scenario's (repeatable)
+    pub(crate) only: Vec<String>,
+    /// Give a setting this value in place of the scenario's (repeatable; a name given twice is swept)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
 }

@@ -69,7 +69,7 @@ impl Local {
         let child = self.command(lane).and_then(|mut command| command.spawn());
         let mut child = child.map_err(|source| Internal::Io { doing: "start an agent", source })?;
         let pid = child.id().unwrap_or_default();
-        entry.pid = Some(pid);
+        self.lanes.entry(lane).or_default().pid = Some(pid);
         let inbox = self.inbox.clone();
         tokio::spawn(async move {
             let how = match child.wait().await {

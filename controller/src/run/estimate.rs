@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn guesses_are_told_in_round_figures() {
-        for (seconds, want) in [(1, "1 s"), (7, "7 s"), (42, "45 s"), (150, "3 min"), (7200, "2.0 h")] {
+        for (seconds, want) in
+            [(1, "1 s"), (7, "7 s"), (42, "45 s"), (150, "3 min"), (7200, "2.0 h")]
+        {
             assert_eq!(words(Nanos::from_secs(seconds)), want);
         }
     }

@@ -1,0 +1,146 @@
+//! Scenarios, without running them: `list`, `show`, `check`, `schema`.
+
+use ringbreaker_scenarios::{library, plan, words::Backend};
+use serde_json::json;
+
+use super::{
+    args::{Listing, ShowArgs},
+    documents::print,
+};
+use crate::{
+    error::Error,
+    exit,
+    run::config::{self, scenario_text},
+};
+
+/// The scenarios that ship.
+pub(super) fn list(format: Listing) -> Result<u8, Error> {
+    let mut rows = Vec::new();
+    for shipped in library::all() {
+        let scenario = shipped.parse().map_err(|problems| config::invalid(&problems))?;
+        let cases = plan::plan(&scenario, &plan::Options::default())
+            .map_err(|problems| config::invalid(&problems))?;
+        rows.push((shipped.name, scenario, cases.len()));
+    }
+    match format {
+        Listing::Json => {
+            let list: Vec<_> = rows
+                .iter()
+                .map(|(name, s, cases)| {
+                    json!({ "name": name, "summary": s.summary, "cases": cases,
+                            "backend": s.backend, "columns": s.columns() })
+                })
+                .collect();
+            print_json(&json!(list));
+        }
+        Listing::Text => {
+            let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+            let lines = rows
+                .iter()
+                .map(|(name, s, cases)| format!("{name:<width$}  {cases:>4} cases  {}", s.summary));
+            print(&lines.collect::<Vec<_>>().join("\n"));
+            eprintln!(
+                "\n`ringbreaker show NAME` prints the cases, `ringbreaker run NAME` runs them"
+            );
+        }
+    }
+    Ok(exit::PASS)
+}
+
+/// The cases of a scenario and its whole fault schedule.
+pub(super) fn show(args: &ShowArgs) -> Result<u8, Error> {
+    let scenario = config::scenario(&args.scenario, &args.plan)?;
+    let options = config::options(&args.plan, Backend::Host);
+    let cases = plan::plan(&scenario, &options).map_err(|problems| config::invalid(&problems))?;
+    match args.format {
+        Listing::Json => print_json(&json!({
+            "scenario": scenario.file,
+            "summary": scenario.summary,
+            "seed": options.seed,
+            "cases": cases,
+        })),
+        Listing::Text => {
+            print(&format!("{}: {}, seed {}", scenario.name, scenario.summary, options.seed));
+            print(&plan::describe(&cases));
+        }
+    }
+    Ok(exit::PASS)
+}
+
+/// Every problem of every file.
+pub(super) fn check(files: &[String], format: Listing) -> Result<u8, Error> {
+    let mut code = exit::PASS;
+    let mut results = Vec::new();
+    for name in files {
+        let checked = check_one(name);
+        if let Err(error) = &checked {
+            code = code.max(error.exit_code());
+        }
+        results.push((name, checked));
+    }
+    match format {
+        Listing::Json => {
+            let list: Vec<_> = results
+                .iter()
+                .map(|(name, checked)| match checked {
+                    Ok(cases) => json!({ "file": name, "right": true, "cases": cases }),
+                    Err(Unright::Problems(problems)) => {
+                        json!({ "file": name, "right": false, "problems": problems })
+                    }
+                    Err(Unright::Unread(error)) => {
+                        json!({ "file": name, "right": false, "error": error.to_string() })
+                    }
+                })
+                .collect();
+            print_json(&json!(list));
+        }
+        Listing::Text => {
+            for (name, checked) in results {
+                match checked {
+                    Ok(cases) => print(&format!("{name}: right, {cases} cases")),
+                    Err(Unright::Problems(problems)) => {
+                        eprintln!("{}", config::invalid(&problems).report());
+                    }
+                    Err(Unright::Unread(error)) => eprintln!("{}", error.report()),
+                }
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Why a file is not right.
+enum Unright {
+    Problems(ringbreaker_scenarios::problem::Problems),
+    Unread(Error),
+}
+
+impl Unright {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Unright::Problems(_) => exit::USAGE,
+            Unright::Unread(error) => error.exit_code(),
+        }
+    }
+}
+
+/// The number of cases of a scenario that is right.
+fn check_one(name: &str) -> Result<usize, Unright> {
+    let (file, text) = scenario_text(name).map_err(Unright::Unread)?;
+    let scenario = ringbreaker_scenarios::scenario::Scenario::parse(&file, &text)
+        .map_err(Unright::Problems)?;
+    plan::plan(&scenario, &plan::Options::default())
+        .map(|cases| cases.len())
+        .map_err(Unright::Problems)
+}
+
+/// The JSON Schema of scenario files.
+pub(super) fn schema() -> Result<u8, Error> {
+    print_json(&serde_json::json!({}));
+    Ok(exit::PASS)
+}
+
+/// JSON for machines, readable by people.
+pub(super) fn print_json(value: &serde_json::Value) {
+    print(&serde_json::to_string_pretty(value).expect("invariant: a JSON value has a text"));
+}

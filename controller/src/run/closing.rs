@@ -1,0 +1,113 @@
+//! The end of a run: documents, the summary line, the exit code.
+
+use std::path::Path;
+
+use ringbreaker_reports::report::RunReport;
+use ringbreaker_scenarios::{units::Nanos, words::Verdict};
+
+use super::{Conduct, config::Manner, estimate, ledger::Ledger};
+use crate::{
+    cli::{
+        args::{Document, Listing},
+        documents,
+    },
+    error::{Error, Expected},
+    exit,
+};
+
+/// The name of the page in a run's directory.
+pub(crate) const PAGE: &str = "report.html";
+
+/// Writes and prints what came of a run.
+pub(crate) async fn conclude(
+    ledger: &Ledger,
+    manner: &Manner,
+    directory: &Path,
+    conduct: Conduct,
+    elapsed: Nanos,
+) -> Result<u8, Error> {
+    let Conduct { id, not_healed, interrupted } = conduct;
+    if !interrupted {
+        ledger.finish(&id, jiff::Timestamp::now().to_string()).await?;
+    }
+    let report = RunReport::from(ledger.load(&id).await?);
+    let page = directory.join(PAGE);
+    write(&page, &documents::render(&report, Document::Html, false)?)?;
+    if let Some(dir) = &manner.record {
+        documents::record(dir, &report)?;
+    }
+    match manner.format {
+        Listing::Json => documents::print(&documents::render(&report, Document::Json, false)?),
+        Listing::Text if manner.quiet => {}
+        Listing::Text => documents::print(&documents::for_terminal(&report)),
+    }
+    for line in &not_healed {
+        eprintln!("ringbreaker: not healed: {line}");
+    }
+    eprintln!("{}", summary(&report, elapsed, &page));
+    if interrupted {
+        eprintln!(
+            "interrupted, everything was healed first; `{}` finishes the {} pending cases",
+            resume(&id, manner),
+            ledger.pending(&id).await?.len(),
+        );
+    }
+    Ok(exit_code(report.verdict, interrupted, !not_healed.is_empty()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text)
+        .map_err(|source| Expected::Output { path: path.to_owned(), source }.into())
+}
+
+/// The command that finishes a run.
+pub(crate) fn resume(id: &str, manner: &Manner) -> String {
+    let here = std::path::absolute("ringbreaker-runs").is_ok_and(|usual| usual == manner.dir);
+    let dir = if here { String::new() } else { format!(" --dir {}", manner.dir.display()) };
+    format!("ringbreaker run --resume {id}{dir}")
+}
+
+fn summary(report: &RunReport, elapsed: Nanos, page: &Path) -> String {
+    let counts: Vec<String> = report
+        .counts()
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(verdict, count)| format!("{count} {verdict}"))
+        .collect();
+    let pending = match report.pending.len() {
+        0 => String::new(),
+        n => format!(", {n} pending"),
+    };
+    let time = estimate::words(elapsed);
+    let counts = if counts.is_empty() { "nothing done".to_owned() } else { counts.join(", ") };
+    format!("{}: {counts}{pending} in {time}; {}", report.verdict, page.display())
+}
+
+/// What a script learns: the worst first.
+pub(crate) fn exit_code(verdict: Verdict, interrupted: bool, not_healed: bool) -> u8 {
+    match (not_healed, interrupted, verdict) {
+        (true, _, _) => exit::NOT_HEALED,
+        (_, true, _) => exit::INTERRUPTED,
+        (_, _, Verdict::Fail) => exit::FAIL,
+        (_, _, Verdict::Unknown) => exit::UNKNOWN,
+        (_, _, Verdict::Pass) => exit::PASS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_thing_that_happened_decides_the_exit_code() {
+        for (verdict, interrupted, not_healed, want) in [
+            (Verdict::Pass, false, false, 0),
+            (Verdict::Unknown, false, false, 11),
+            (Verdict::Fail, false, false, 10),
+            (Verdict::Fail, true, false, 130),
+            (Verdict::Pass, true, true, 13),
+        ] {
+            assert_eq!(exit_code(verdict, interrupted, not_healed), want);
+        }
+    }
+}
