@@ -4,9 +4,9 @@
 //! kernel ends it with the agent; its journal entry is for what neither catches.
 
 use std::{
-    ffi::OsString,
-    fs::{File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -27,28 +27,29 @@ pub(super) struct Helper {
     process: Process,
     input: Option<PipeWriter>,
     output: BufReader<PipeReader>,
+    log: PathBuf,
 }
 
 impl Helper {
-    /// Starts `ringbreaker SUBCOMMAND ARGS` and returns when it says that it is ready.
-    pub(super) fn start(ground: &Ground, subcommand: &str, args: &[String]) -> io::Result<Helper> {
+    /// Starts `ringbreaker SUBCOMMAND` and returns what it says when it is ready.
+    pub(super) fn start(ground: &Ground, subcommand: &str) -> io::Result<(Helper, String)> {
         let (stdin, input) = io::pipe()?;
         let (output, stdout) = io::pipe()?;
         let log = ground.directory.join(format!("{subcommand}.log"));
-        let log: File = OpenOptions::new().create(true).append(true).open(&log)?;
-        let args = [subcommand].into_iter().chain(args.iter().map(String::as_str));
+        let stderr = OpenOptions::new().create(true).append(true).open(&log)?;
         let process = process::spawn(SpawnRequest {
             program: ground.program()?,
-            args: args.map(OsString::from).collect(),
+            args: vec![subcommand.into()],
             stdin: Stdio::Fd(stdin.into()),
             stdout: Stdio::Fd(stdout.into()),
-            stderr: Stdio::Fd(log.into()),
+            stderr: Stdio::Fd(stderr.into()),
             ..SpawnRequest::default()
         })
         .map_err(io::Error::other)?;
-        let mut helper = Helper { process, input: Some(input), output: BufReader::new(output) };
-        helper.hear("ready")?;
-        Ok(helper)
+        let output = BufReader::new(output);
+        let mut helper = Helper { process, input: Some(input), output, log };
+        let words = helper.hear("ready")?;
+        Ok((helper, words))
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -71,12 +72,18 @@ impl Helper {
     pub(super) fn hear(&mut self, word: &str) -> io::Result<String> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
-            return Err(io::Error::other("the helper process ended; its log says why"));
+            return Err(io::Error::other(self.last_words()));
         }
         match line.trim_end().strip_prefix(word) {
             Some(rest) => Ok(rest.trim().to_owned()),
             None => Err(io::Error::other(line.trim_end().to_owned())),
         }
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let last = log.lines().last().unwrap_or("without a word");
+        format!("the helper process ended: {last}")
     }
 
     /// Closes its standard input, so that it gives back in good order what it holds, and waits; ends

@@ -40,8 +40,8 @@ impl Links {
         self.fabric.counters(from, to).map(drop)
     }
 
-    /// Sets (or, with none, takes away) what one fault does to a direction, and checks that the
-    /// fabric then has the sum of what is left.
+    /// Sets (or, with none, takes away) what one fault does to a direction. False: the fabric does
+    /// not have the sum of what is left then.
     fn set(
         &self,
         fault: u32,
@@ -139,10 +139,9 @@ impl Shaped {
         for (from, to) in &self.directions {
             let link = format!("the link from node {from} to node {to}");
             let set = self.links.set(self.id, (*from, *to), rule).map_err(io::Error::other);
-            let right = set.map_err(InjectError::step(fault, format!("{verb} {link}")))?;
-            if !right {
-                return Err(InjectError::still_there(fault, format!("another rule on {link}")));
-            }
+            let other = || io::Error::other("the fabric has another rule there");
+            set.and_then(|right| right.then_some(()).ok_or_else(other))
+                .map_err(InjectError::step(fault, format!("{verb} {link}")))?;
         }
         Ok(())
     }

@@ -26,6 +26,11 @@ impl RankProcess {
         signal::send(self.pid, self.start_time, signal)
     }
 
+    /// Whether it runs no more, collected or not.
+    pub(super) fn ended(&self) -> io::Result<bool> {
+        Ok(matches!(self.state()?, None | Some('Z' | 'X')))
+    }
+
     /// State letter of the process; none: gone.
     fn state(&self) -> io::Result<Option<char>> {
         procfs::state(self.pid, self.start_time)
@@ -73,11 +78,10 @@ impl Injector for Killed {
         let mut seen = Vec::new();
         for process in &self.ranks {
             let RankProcess { pid, rank, .. } = process;
-            seen.push(match process.state().ok()? {
-                None | Some('X') => format!("process {pid} of rank {rank} is gone"),
-                Some('Z') => format!("process {pid} of rank {rank} has ended (state Z)"),
-                Some(_) => return None,
-            });
+            if !process.ended().ok()? {
+                return None;
+            }
+            seen.push(format!("the kernel shows process {pid} of rank {rank} as ended"));
         }
         Some(seen.join(", "))
     }

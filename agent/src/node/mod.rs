@@ -153,6 +153,16 @@ impl VirtualNode {
         }
     }
 
+    /// The processes on it: id and command name. None without namespaces of its own.
+    ///
+    /// # Errors
+    /// When /proc cannot be read.
+    pub fn inhabitants(&self) -> io::Result<Vec<(u32, String)>> {
+        self.inside
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), |inside| inside.namespaces.inhabitants())
+    }
+
     /// What a child of this rank does before its program begins.
     pub fn entry(&self, rank: Rank) -> Entry {
         Entry {

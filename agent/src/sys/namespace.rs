@@ -5,13 +5,19 @@
 //! happen inside happens in a short-lived OS thread that is never given other work.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
     thread,
 };
 
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::{
+    sched::{CloneFlags, setns, unshare},
+    sys::stat::fstat,
+};
 
 use super::mount;
 
@@ -58,6 +64,30 @@ impl Namespaces {
             setns(self.net.as_fd(), CloneFlags::CLONE_NEWNET)?;
             Ok(work())
         })
+    }
+}
+
+impl Namespaces {
+    /// The processes whose network namespace this is: id and command name.
+    ///
+    /// # Errors
+    /// When /proc cannot be read.
+    pub fn inhabitants(&self) -> io::Result<Vec<(u32, String)>> {
+        let own = fstat(&self.net)?;
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let directory = entry?.path();
+            let pid = directory.file_name().and_then(|name| name.to_str()?.parse().ok());
+            // A process that ends meanwhile, or that we may not look at, is not one of ours.
+            let (Some(pid), Ok(net)) = (pid, fs::metadata(directory.join("ns/net"))) else {
+                continue;
+            };
+            if (net.dev(), net.ino()) == (own.st_dev, own.st_ino) {
+                let command = fs::read_to_string(directory.join("comm")).unwrap_or_default();
+                found.push((pid, command.trim().to_owned()));
+            }
+        }
+        Ok(found)
     }
 }
 

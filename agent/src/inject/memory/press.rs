@@ -1,8 +1,8 @@
 //! `ringbreaker press-memory`: the helper process that takes memory in a rank's cgroup.
 //!
-//! It reads `take BYTES` lines, takes that much more and answers `holds BYTES`. It ends when its
-//! standard input closes, and the kernel ends it with its agent. The OOM killer passes it over, so
-//! that the rank is what dies.
+//! It says `ready spared`, or `ready exposed` where the kernel does not let it out of the OOM killer's
+//! choice, then reads `take BYTES` lines, takes that much more and answers `holds BYTES`. It ends when
+//! its standard input closes, and the kernel ends it with its agent.
 
 use std::io::{self, BufRead, Write};
 
@@ -10,6 +10,9 @@ use crate::sys::oom;
 
 /// Memory is taken in pieces of this size, so that the answer to a shortage is quick.
 const PIECE: u64 = 1 << 20;
+
+/// What a presser says that the OOM killer passes over.
+pub(super) const SPARED: &str = "spared";
 
 /// Runs until standard input closes; returns the exit code.
 pub fn press() -> i32 {
@@ -23,8 +26,8 @@ pub fn press() -> i32 {
 }
 
 fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    oom::spare_this_process()?;
-    writeln!(output, "ready")?;
+    let word = if oom::spare_this_process().is_ok() { SPARED } else { "exposed" };
+    writeln!(output, "ready {word}")?;
     let mut held: Vec<Vec<u8>> = Vec::new();
     for line in input.lines() {
         let line = line?;

@@ -2,12 +2,16 @@
 
 use std::io;
 
-use ringbreaker_scenarios::{case::Rank, fault::LimitMemory, units::Bytes};
+use ringbreaker_scenarios::{fault::LimitMemory, units::Bytes};
 
+use super::press::SPARED;
 use crate::{
     inject::{Ground, InjectError, Injector, RankProcess, ground::Targets, helper::Helper},
     journal::Undo,
-    sys::cgroup::{Cgroup, CgroupError},
+    sys::{
+        cgroup::{Cgroup, CgroupError},
+        oom,
+    },
 };
 
 const FAULT: &str = "limit_memory";
@@ -19,11 +23,12 @@ const MARGIN: u64 = 1 << 20;
 /// A rank that frees meanwhile: how often the presser follows.
 const ROUNDS: u32 = 16;
 
-/// The cgroup of each rank gets a limit just above what it uses, and a helper in the same cgroup,
-/// which the OOM killer passes over, takes what is left.
+/// The cgroup of each rank gets a limit just above what it uses, and a helper in the same cgroup
+/// takes what is left. The OOM killer passes the helper over; where the kernel does not allow that
+/// (no CAP_SYS_RESOURCE), the rank is put first in its choice instead.
 ///
-/// Witness: the cgroup's use has come up to the limit less the margin, or (with nothing left free)
-/// its count of OOM kills has grown.
+/// Witness: the cgroup's use has come up to the limit less the margin, or its count of OOM kills has
+/// grown and the rank has ended.
 pub(in crate::inject) struct RankMemory {
     leave: Bytes,
     pressed: Vec<Pressed>,
@@ -31,17 +36,22 @@ pub(in crate::inject) struct RankMemory {
 
 /// One rank under pressure.
 struct Pressed {
-    rank: Rank,
+    rank: RankProcess,
     node: Targets,
     presser: Helper,
+    /// The OOM killer passes the presser over.
+    spared: bool,
     /// What the cgroup had before the fault; none: not injected.
     before: Option<Before>,
     limit: Bytes,
 }
 
+#[derive(Clone, Copy)]
 struct Before {
     limit: Option<Bytes>,
     oom_kills: u64,
+    /// The rank's place in the OOM killer's choice; none: not changed.
+    preference: Option<i32>,
 }
 
 impl RankMemory {
@@ -52,14 +62,15 @@ impl RankMemory {
         ground: &Ground,
     ) -> Result<RankMemory, InjectError> {
         let mut pressed = Vec::new();
-        for RankProcess { rank, node, .. } in ranks {
-            let node = ground.nodes(FAULT, &[node])?;
+        for rank in ranks {
+            let node = ground.nodes(FAULT, &[rank.node])?;
             if let Some(reason) = node.iter().find_map(|n| n.no_cgroups()) {
                 return Err(InjectError::not_possible(FAULT, reason));
             }
-            let presser = Helper::start(ground, "press-memory", &[])
+            let (presser, words) = Helper::start(ground, "press-memory")
                 .map_err(InjectError::step(FAULT, "start the helper that takes memory"))?;
-            pressed.push(Pressed { rank, node, presser, before: None, limit: Bytes(0) });
+            let spared = words == SPARED;
+            pressed.push(Pressed { rank, node, presser, spared, before: None, limit: Bytes(0) });
         }
         Ok(RankMemory { leave: fault.leave, pressed })
     }
@@ -73,7 +84,7 @@ impl Injector for RankMemory {
     fn inject(&mut self) -> Result<(), InjectError> {
         let leave = self.leave;
         for pressed in &mut self.pressed {
-            let step = format!("press the memory of rank {}", pressed.rank);
+            let step = format!("press the memory of rank {}", pressed.rank.rank);
             pressed.press(leave).map_err(InjectError::step(FAULT, step))?;
         }
         Ok(())
@@ -88,7 +99,7 @@ impl Injector for RankMemory {
 
     fn heal(&mut self) -> Result<(), InjectError> {
         for pressed in &mut self.pressed {
-            let step = format!("take the pressure off rank {}", pressed.rank);
+            let step = format!("take the pressure off rank {}", pressed.rank.rank);
             let found = pressed.relieve().map_err(InjectError::step(FAULT, step))?;
             if let Some(found) = found {
                 return Err(InjectError::still_there(FAULT, found));
@@ -100,17 +111,22 @@ impl Injector for RankMemory {
 
 impl Pressed {
     fn cgroup(&self) -> io::Result<&Cgroup> {
-        let cgroup = self.node.iter().find_map(|node| node.cgroup(self.rank));
+        let cgroup = self.node.iter().find_map(|node| node.cgroup(self.rank.rank));
         cgroup.ok_or_else(|| io::Error::other("the rank has no cgroup"))
     }
 
     fn press(&mut self, leave: Bytes) -> io::Result<()> {
+        let preference = match self.spared {
+            true => None,
+            false => oom::prefer(self.rank.pid, self.rank.start_time, oom::FIRST)?,
+        };
         let cgroup = self.cgroup()?;
-        let before = (|| {
-            cgroup.join(self.presser.pid())?;
-            Ok(Before { limit: cgroup.memory_limit()?, oom_kills: cgroup.oom_kills()? })
-        })()
-        .map_err(refused)?;
+        cgroup.join(self.presser.pid()).map_err(refused)?;
+        let before = Before {
+            limit: cgroup.memory_limit().map_err(refused)?,
+            oom_kills: cgroup.oom_kills().map_err(refused)?,
+            preference,
+        };
         let wanted = cgroup.memory_usage().map_err(refused)?.0 + HEADROOM + leave.0;
         let limit = Bytes(before.limit.map_or(wanted, |limit| limit.0.min(wanted)));
         cgroup.set_memory_limit(Some(limit)).map_err(refused)?;
@@ -138,13 +154,13 @@ impl Pressed {
     }
 
     fn witness(&mut self, leave: Bytes) -> Option<String> {
-        let Pressed { rank, limit, .. } = *self;
+        let Pressed { rank: RankProcess { rank, .. }, limit, .. } = *self;
         let before = self.before.as_ref()?.oom_kills;
         let kills = self.cgroup().ok()?.oom_kills().ok()?.saturating_sub(before);
-        if kills > 0 {
-            // Nobody is left whom the OOM killer may take: the presser would wait for ever.
+        if kills > 0 && self.rank.ended().ok()? {
+            // Nobody is left whom the OOM killer may take: a spared presser would wait for ever.
             self.presser.kill().ok()?;
-            return Some(format!("the OOM killer acted in the cgroup of rank {rank}: {kills}"));
+            return Some(format!("the OOM killer acted in the cgroup of rank {rank}, which ended"));
         }
         let used = self.cgroup().ok()?.memory_usage().ok()?;
         let reached = leave > Bytes(0) && used.0 + leave.0 + MARGIN >= limit.0;
@@ -157,8 +173,10 @@ impl Pressed {
         if !self.presser.kill()? {
             return Ok(Some(format!("the helper process {}", self.presser.pid())));
         }
-        let Some(before) = &self.before else { return Ok(None) };
-        let limit = before.limit;
+        let Some(Before { limit, preference, .. }) = self.before else { return Ok(None) };
+        if let Some(preference) = preference {
+            oom::prefer(self.rank.pid, self.rank.start_time, preference)?;
+        }
         let cgroup = self.cgroup()?;
         cgroup.set_memory_limit(limit).map_err(refused)?;
         let now = cgroup.memory_limit().map_err(refused)?;

@@ -1,0 +1,78 @@
+//! Memory of a rank's cgroup.
+
+use ringbreaker_agent::journal::Undo;
+use ringbreaker_scenarios::{
+    case::NodeLimits,
+    event::ExitStatus,
+    fault::{FaultKind, LimitMemory},
+    units::Bytes,
+};
+
+use super::rig::{PATIENCE, Rig, can_isolate, rank};
+
+const MIB: u64 = 1 << 20;
+
+/// A rig with cgroups, or a printed reason.
+fn rig(test: &str) -> Option<Rig> {
+    if !can_isolate(test) {
+        return None;
+    }
+    let rig = Rig::new(Bytes(32 * MIB), &NodeLimits::default());
+    if let Some(reason) = rig.nodes[0].no_cgroups() {
+        println!("SKIPPED: {test}: {reason}");
+        return None;
+    }
+    Some(rig)
+}
+
+fn presser(undo: &[Undo]) -> (u32, u64) {
+    let [Undo::KillProcess { pid, start_time }] = undo else { panic!("{undo:?}") };
+    (*pid, *start_time)
+}
+
+#[test]
+fn limit_memory_to_nothing_makes_the_oom_killer_end_the_rank_and_no_other() {
+    let Some(rig) = rig("limit_memory down to the OOM killer") else { return };
+    let fault = FaultKind::LimitMemory(LimitMemory { leave: Bytes(0) });
+    let (mut injector, evidence) = rig.bitten(fault, rank(0));
+    assert!(evidence.contains("OOM killer"), "{evidence}");
+    assert_eq!(rig.ranks[0].wait().unwrap(), ExitStatus::Signal(9));
+    assert!(rig.beats_within(1, PATIENCE));
+    injector.heal().unwrap();
+    assert!(rig.nodes[0].cgroup(0).unwrap().pids().unwrap().is_empty());
+}
+
+#[test]
+fn limit_memory_with_a_margin_leaves_no_more_than_it_and_gives_all_back() {
+    let Some(rig) = rig("limit_memory with a margin") else { return };
+    let cgroup = rig.nodes[0].cgroup(0).unwrap();
+    let before = cgroup.memory_usage().unwrap();
+    let leave = Bytes(16 * MIB);
+    let (mut injector, _) = rig.bitten(FaultKind::LimitMemory(LimitMemory { leave }), rank(0));
+    let free = cgroup.memory_limit().unwrap().unwrap().0 - cgroup.memory_usage().unwrap().0;
+    assert!(free <= leave.0 + MIB, "{free} bytes are free");
+    assert!(rig.beats_within(0, PATIENCE), "the rank was harmed though it took nothing");
+    let (pid, start_time) = presser(&injector.undo());
+    assert!(cgroup.pids().unwrap().contains(&pid));
+    injector.heal().unwrap();
+    assert_eq!(ringbreaker_agent::sys::procfs::state(pid, start_time).unwrap(), None);
+    assert_eq!(cgroup.memory_limit().unwrap(), None);
+    assert!(cgroup.memory_usage().unwrap().0 < before.0 + 4 * MIB);
+    injector.heal().unwrap();
+}
+
+#[test]
+fn limit_memory_gives_back_the_limit_that_was_there() {
+    if rig("limit_memory over a limit").is_none() {
+        return;
+    }
+    let own = Bytes(256 * MIB);
+    let limits = NodeLimits { memory_limit: Some(own), ..NodeLimits::default() };
+    let rig = Rig::new(Bytes(MIB), &limits);
+    let fault = FaultKind::LimitMemory(LimitMemory { leave: Bytes(4 * MIB) });
+    let (mut injector, _) = rig.bitten(fault, rank(1));
+    let cgroup = rig.nodes[1].cgroup(1).unwrap();
+    assert!(cgroup.memory_limit().unwrap().unwrap() < own);
+    injector.heal().unwrap();
+    assert_eq!(cgroup.memory_limit().unwrap(), Some(own));
+}

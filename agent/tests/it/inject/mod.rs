@@ -1,0 +1,11 @@
+//! Every kind of fault: it bites (a measured lower bound), it heals, and it heals when the agent is
+//! killed. GPU memory needs a GPU and is printed as skipped without one.
+
+mod audit;
+mod crash;
+mod memory;
+mod network;
+mod port;
+mod process;
+mod rig;
+mod shm;

@@ -1,0 +1,3 @@
+//! The agent against the real kernel: processes, namespaces, cgroups and sockets of its own making.
+
+mod inject;

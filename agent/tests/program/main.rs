@@ -1,0 +1,26 @@
+//! The program that the tests of the agent start: `ringbreaker`'s hidden subcommands, and players of
+//! a rank and of an agent that only wait to be harmed.
+
+mod agent;
+mod rank;
+
+use std::{env, path::Path, process::exit};
+
+use ringbreaker_agent::{guard, inject::memory};
+
+fn main() {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let code = match words.as_slice() {
+        ["guard", "--journal", file] => guard::main(Path::new(file)),
+        ["press-memory"] => memory::press(),
+        ["rank", hold] => rank::play(hold, None),
+        ["rank", hold, send_to] => rank::play(hold, Some(send_to)),
+        ["agent", directory, plan] => agent::play(Path::new(directory), plan),
+        other => {
+            eprintln!("no such part: {other:?}");
+            2
+        }
+    };
+    exit(code);
+}
