@@ -4,7 +4,7 @@
 //! arguments. Start here:
 //!
 //! - [`scenario`]: scenario files, and a reader that finds every problem at once ([`problem`]);
-//! - [`library`]: the scenarios that are shipped;
+//! - [`library`]: the scenarios that are shipped, and [`schema`], by which editors complete more;
 //! - [`plan`]: from a scenario and a seed to its cases;
 //! - [`settings`]: who reads which setting, and what it does;
 //! - [`case`]: the plan of one case, which agents carry out and reports are written about;
@@ -21,6 +21,7 @@ mod nearest;
 pub mod plan;
 pub mod problem;
 pub mod scenario;
+pub mod schema;
 pub mod settings;
 pub mod units;
 pub mod words;

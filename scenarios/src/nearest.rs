@@ -15,7 +15,9 @@ pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
 /// What would be right in place of a given name.
 pub(crate) fn hint(given: &str, known: &[&str]) -> String {
     match nearest(given, known) {
-        Some(name) => format!("{name:?} is the nearest; there are: {}", known.join(", ")),
+        // A long list would bury what is probably meant.
+        Some(name) if known.len() > 12 => format!("{name:?}"),
+        Some(name) => format!("{name:?}; there are: {}", known.join(", ")),
         None => format!("there are: {}", known.join(", ")),
     }
 }

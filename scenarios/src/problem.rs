@@ -90,11 +90,13 @@ impl Problems {
     /// As text, in the way of compilers: message, place, the line with a caret, what is right.
     pub fn render(&self, color: bool) -> String {
         let paint = Paint { on: color };
-        let mut out: String = self.list.iter().map(|p| p.render(paint) + "\n").collect();
-        let count =
-            if self.len() == 1 { "1 problem".into() } else { format!("{} problems", self.len()) };
-        out += &format!("{}\n", paint.bold(&format!("{count} in {}", self.list[0].file)));
-        out
+        let list: String = self.list.iter().map(|problem| problem.render(paint) + "\n").collect();
+        let count = match self.len() {
+            1 => "1 problem".to_owned(),
+            many => format!("{many} problems"),
+        };
+        let file = self.list.first().map_or("", |problem| &problem.file);
+        list + &paint.bold(&format!("{count} in {file}")) + "\n"
     }
 }
 

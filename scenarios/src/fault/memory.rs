@@ -11,7 +11,7 @@ use crate::units::Bytes;
 #[serde(deny_unknown_fields)]
 pub struct LimitMemory {
     /// How much below the limit stays free, such as `"0 B"` (the OOM killer acts) or `"16 MiB"`.
-    #[schemars(with = "String")]
+    #[schemars(schema_with = "crate::schema::size")]
     pub leave: Bytes,
 }
 
@@ -20,6 +20,6 @@ pub struct LimitMemory {
 #[serde(deny_unknown_fields)]
 pub struct HoldGpuMemory {
     /// How much stays free, such as `"10 MiB"`.
-    #[schemars(with = "String")]
+    #[schemars(schema_with = "crate::schema::size")]
     pub leave: Bytes,
 }

@@ -10,11 +10,11 @@ use crate::units::Nanos;
 #[serde(deny_unknown_fields)]
 pub struct Delay {
     /// One-way delay, such as `"5ms"`.
-    #[schemars(with = "String")]
+    #[schemars(schema_with = "crate::schema::duration")]
     pub by: Nanos,
     /// Uniform jitter added on top, between nothing and this. Default: none.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[schemars(schema_with = "crate::schema::duration")]
     pub jitter: Nanos,
 }
 
@@ -23,6 +23,7 @@ pub struct Delay {
 #[serde(deny_unknown_fields)]
 pub struct Loss {
     /// Share of packets lost, in percent, above 0 up to 100.
+    #[schemars(range(max = 100.0), extend("exclusiveMinimum" = 0))]
     pub percent: f64,
 }
 
@@ -31,6 +32,7 @@ pub struct Loss {
 #[serde(deny_unknown_fields)]
 pub struct Rate {
     /// Megabits a second, counted at the IP layer.
+    #[schemars(range(max = 1_000_000.0), extend("exclusiveMinimum" = 0))]
     pub mbit: f64,
 }
 

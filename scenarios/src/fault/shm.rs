@@ -10,7 +10,7 @@ use crate::units::Bytes;
 #[serde(deny_unknown_fields)]
 pub struct LimitShm {
     /// Size of the file system, such as `"1 MiB"`, or Docker's default `"64 MiB"`.
-    #[schemars(with = "String")]
+    #[schemars(schema_with = "crate::schema::size")]
     pub to: Bytes,
 }
 
@@ -19,6 +19,6 @@ pub struct LimitShm {
 #[serde(deny_unknown_fields)]
 pub struct FillShm {
     /// How much stays free, such as `"1 MiB"`.
-    #[schemars(with = "String")]
+    #[schemars(schema_with = "crate::schema::size")]
     pub leave: Bytes,
 }

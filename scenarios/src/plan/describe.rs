@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::case::{CasePlan, FaultPlan};
+use crate::{
+    case::{CasePlan, FaultPlan},
+    fault::FaultKind,
+};
 
 /// The cases as a table, then every fault with target, trigger, life, lease and undo: all that will
 /// be done, and to whom. What `ringbreaker show` prints.
@@ -101,9 +104,10 @@ fn align<const N: usize>(rows: &[[String; N]]) -> String {
 }
 
 fn schedule(fault: &FaultPlan) -> String {
-    let life = match fault.lasts {
-        Some(time) => format!("heals after {time}"),
-        None => "lasts until the case ends".to_owned(),
+    let life = match (fault.lasts, &fault.kind) {
+        (Some(time), _) => format!("heals after {time}"),
+        (None, FaultKind::Kill(_)) => "for good".to_owned(),
+        (None, _) => "lasts until the case ends".to_owned(),
     };
     format!(
         "    {}: {}; {life}; lease {}; undo: {}\n",

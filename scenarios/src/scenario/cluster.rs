@@ -44,12 +44,22 @@ pub(super) fn cluster(mut t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<Clu
     })
 }
 
+/// What was right in `[workload]`: what it says by itself is held against faults even when its rest
+/// is wrong.
+#[derive(Default)]
+pub(super) struct Workload {
+    /// None when something was wrong.
+    pub(super) plan: Option<WorkloadPlan>,
+    /// None when that was wrong.
+    pub(super) iterations: Option<u32>,
+}
+
 /// Reads `[workload]`. Sizes are held against the cluster where that is known.
 pub(super) fn workload(
     mut t: Table<'_, '_>,
     cluster: Option<&ClusterPlan>,
     c: &mut Collector<'_>,
-) -> Option<WorkloadPlan> {
+) -> Workload {
     let collectives = t.required("collective", "collective = \"all_reduce\"", c);
     let collectives = collectives.and_then(|v| value::one_or_more(v, c, value::word));
     let dtype = t.optional("dtype").map_or(Some(Dtype::F32), |v| value::word(v, c));
@@ -62,15 +72,18 @@ pub(super) fn workload(
     let interval = t.optional("interval").map_or(Some(Nanos::ZERO), |v| value::duration(v, c));
     let check = t.optional("check").map_or(Some(true), |v| value::flag(v, c));
     t.finish(c);
-    Some(WorkloadPlan {
-        collectives: collectives?,
-        dtype: dtype?,
-        bytes: bytes?,
-        iterations: iterations?,
-        warmup: warmup?,
-        interval: interval?,
-        check: check?,
-    })
+    let plan = || {
+        Some(WorkloadPlan {
+            collectives: collectives?,
+            dtype: dtype?,
+            bytes: bytes?,
+            iterations: iterations?,
+            warmup: warmup?,
+            interval: interval?,
+            check: check?,
+        })
+    };
+    Workload { plan: plan(), iterations }
 }
 
 fn warmup(v: &Value<'_>, c: &mut Collector<'_>) -> Option<u32> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, str::FromStr};
 
 use super::{
-    model::{CLEAN, Exception, Expect, Limit},
+    model::{Exception, Expect, Limit},
     settings::Settings,
     table::{Entry, Table, Value},
     value,
@@ -69,29 +69,26 @@ fn exception(
     settings: &Settings,
     c: &mut Collector<'_>,
 ) -> Exception {
-    let mut known: Vec<&str> = columns.iter().map(String::as_str).collect();
-    known.push(CLEAN);
-    let columns =
-        t.optional("fault").and_then(|v| value::one_or_more(v, c, |v, c| column(v, &known, c)));
-    let selected = t.optional_table("settings", c);
-    let selected = selected.map_or_else(BTreeMap::new, |t| selector(&t, settings, c));
+    let before = t.entries().len();
+    let fault = t.optional("fault");
+    let known: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let columns = fault.and_then(|v| value::one_or_more(v, c, |v, c| column(v, &known, c)));
+    let selectors = t.optional_table("settings", c);
+    let selected = usize::from(fault.is_some()) + usize::from(selectors.is_some());
+    let settings = selectors.map_or_else(BTreeMap::new, |t| selector(&t, settings, c));
     let expect = keys(&mut t, c);
-    if columns.is_none() && selected.is_empty() {
+    if selected == 0 {
         c.at(
             t.span(),
             "this exception is about no case in particular",
             "fault = or settings = in it, or its lines under [expect]",
         );
     }
-    if expect == Expect::default() {
-        c.at(
-            t.span(),
-            "this exception demands nothing",
-            "outcome = or another line of [expect] in it",
-        );
+    if selected == before {
+        c.at(t.span(), "this exception demands nothing", "outcome = or another line of [expect]");
     }
     t.finish(c);
-    Exception { columns, settings: selected, expect }
+    Exception { columns, settings, expect }
 }
 
 /// The name of a matrix column.

@@ -10,7 +10,7 @@ use super::{
     target, trigger, value,
 };
 use crate::{
-    case::{ClusterPlan, Trigger, WorkloadPlan},
+    case::{ClusterPlan, Trigger},
     fault::FaultKind,
     problem::Collector,
     units::Nanos,
@@ -25,7 +25,7 @@ const LEASE_MARGIN: Nanos = Nanos::from_secs(10);
 /// What the rest of the file says, as far as it was right.
 pub(super) struct Context<'a> {
     pub(super) cluster: Option<&'a ClusterPlan>,
-    pub(super) workload: Option<&'a WorkloadPlan>,
+    pub(super) iterations: Option<u32>,
     pub(super) cap: Option<Nanos>,
 }
 
@@ -65,9 +65,12 @@ pub(super) fn faults(
     all
 }
 
-/// The columns that faults make, in the order of the file.
-pub(super) fn columns(faults: &[Placed]) -> Vec<String> {
+/// The matrix columns, in the order of the file.
+pub(super) fn columns(faults: &[Placed], clean: bool) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
+    if clean || faults.is_empty() {
+        columns.push(CLEAN.to_owned());
+    }
     for Placed { spec, .. } in faults {
         if !columns.contains(&spec.column) {
             columns.push(spec.column.clone());

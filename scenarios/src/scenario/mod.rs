@@ -26,6 +26,7 @@ use toml::de::DeTable;
 pub use model::{CLEAN, Exception, Expect, FaultSpec, Limit, Scenario, Setting, TargetSpec};
 
 use crate::problem::{Collector, Problems};
+use cluster::Workload;
 use table::Table;
 
 impl Scenario {
@@ -74,27 +75,26 @@ fn top(mut t: Table<'_, '_>, file: &str, text: &str, c: &mut Collector<'_>) -> O
         .and_then(|t| cluster::cluster(t, c));
     let workload = t
         .table("workload", "[workload] with collective, dtype, bytes and iterations", c)
-        .and_then(|t| cluster::workload(t, cluster.as_ref(), c));
+        .map_or_else(Workload::default, |t| cluster::workload(t, cluster.as_ref(), c));
     let settings = settings::settings(t.optional_table("settings", c), c);
     let per_rank = settings::per_rank(t.array_of_tables("per_rank", c), cluster.as_ref(), c);
     let context = fault::Context {
         cluster: cluster.as_ref(),
-        workload: workload.as_ref(),
+        iterations: workload.iterations,
         cap: case_cap.as_ref().map(|(cap, _)| *cap),
     };
     let faults = fault::faults(t.array_of_tables("fault", c), &context, c);
-    let columns = fault::columns(&faults);
+    let columns = fault::columns(&faults, clean == Some(true));
     let (expect, exceptions) =
         expect::expect(t.optional_table("expect", c), &columns, &settings, c);
     t.finish(c);
 
-    let column_count = columns.len().max(1) + usize::from(clean == Some(true));
-    settings::check_size(&settings, column_count, repetitions.unwrap_or(1), c);
+    settings::check_size(&settings, columns.len(), repetitions.unwrap_or(1), c);
     settings::check_against_cap(&settings, &per_rank, case_cap.as_ref(), c);
     settings::check_rendezvous(&settings, cluster.as_ref(), c);
     fault::check_abort_is_reached(&faults, &settings, &per_rank, c);
     Some(Scenario {
-        name: Path::new(file).file_stem()?.to_str()?.to_owned(),
+        name: name_of(file),
         file: file.to_owned(),
         text: text.to_owned(),
         summary: summary?,
@@ -104,11 +104,17 @@ fn top(mut t: Table<'_, '_>, file: &str, text: &str, c: &mut Collector<'_>) -> O
         clean: clean.unwrap_or(false),
         case_cap: case_cap.map(|(cap, _)| cap),
         cluster: cluster?,
-        workload: workload?,
+        workload: workload.plan?,
         settings: settings.into_settings(),
         per_rank: per_rank.into_values(),
         faults: faults.into_iter().map(|f| f.spec).collect(),
         expect,
         exceptions,
     })
+}
+
+/// The scenario's name: that of the file without directory and `.toml`.
+fn name_of(file: &str) -> String {
+    let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
+    stem.unwrap_or(file).to_owned()
 }

@@ -14,7 +14,10 @@ use crate::{
     nearest,
     plan::MAX_CASES,
     problem::Collector,
-    settings::own::{self, Form, OWN, Scope},
+    settings::{
+        self,
+        own::{self, Form, OWN, Scope},
+    },
     units::Nanos,
 };
 
@@ -149,14 +152,15 @@ fn name_is_right(entry: &Entry<'_, '_>, c: &mut Collector<'_>) -> bool {
     if environment || own::is_own(name) {
         return true;
     }
-    let known: Vec<&str> = OWN.iter().map(|own| own.name).collect();
+    let known: Vec<&str> = settings::all().map(|doc| doc.name).collect();
+    let known = match nearest::nearest(name, &known) {
+        Some(name) => format!("{name:?}"),
+        None => OWN.iter().map(|own| own.name).collect::<Vec<_>>().join(", "),
+    };
     c.at(
         entry.key_span.clone(),
         format!("there is no setting {name:?}"),
-        format!(
-            "{}; or the name of an environment variable in upper case",
-            nearest::hint(name, &known)
-        ),
+        format!("{known}; or the name of an environment variable in upper case"),
     );
     false
 }

@@ -43,7 +43,7 @@ fn after(v: &Value<'_>, context: &Context<'_>, c: &mut Collector<'_>) -> Option<
 
 fn iteration(v: &Value<'_>, context: &Context<'_>, c: &mut Collector<'_>) -> Option<Trigger> {
     let number = value::whole(v, 0, u32::MAX, c)?;
-    let count = context.workload.map_or(u32::MAX, |workload| workload.iterations);
+    let count = context.iterations.unwrap_or(u32::MAX);
     if number >= count {
         c.at(
             v.span(),

@@ -127,14 +127,18 @@ impl Form {
     }
 }
 
-/// A deadline: outer none when it cannot be read, inner none for `never`.
+/// A deadline: outer none when it cannot be read or is no time at all, inner none for `never`.
 pub(crate) fn deadline(text: &str) -> Option<Option<Nanos>> {
-    if text == "never" { Some(None) } else { text.parse().ok().map(Some) }
+    if text == "never" { Some(None) } else { text.parse().ok().and_then(some_time).map(Some) }
+}
+
+fn some_time(time: Nanos) -> Option<Nanos> {
+    (time > Nanos::ZERO).then_some(time)
 }
 
 /// NCCL_TIMEOUT as training scripts read it: a bare number is seconds. With a unit it is a duration.
 pub(crate) fn script_timeout(text: &str) -> Option<Nanos> {
-    text.parse().or_else(|_| format!("{}s", text.trim()).parse()).ok()
+    text.parse().or_else(|_| format!("{}s", text.trim()).parse()).ok().and_then(some_time)
 }
 
 /// Whether a flag is on.
