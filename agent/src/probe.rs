@@ -1,1 +1,176 @@
 //! What this machine is and which faults it can carry, with reasons.
+//!
+//! The agent sends it when it registers, `ringbreaker doctor` prints it. Everything is found out by
+//! doing: a node is built, a cgroup made, the GPU driver asked, and all of it taken away again.
+
+use std::{
+    path::{Path, PathBuf},
+    process, thread,
+};
+
+use nix::sys::utsname::uname;
+use ringbreaker_proto::v1::{FaultAbility, Gpu, NcclLibrary, NodeProbe};
+use ringbreaker_scenarios::{event::Isolation, fault::FaultKind, units::Bytes};
+
+use crate::{
+    node::{self, Probed},
+    sys::{
+        cgroup::{Cgroup, Version},
+        clock, filesystem, procfs,
+    },
+};
+
+/// What decides which faults are possible.
+#[derive(Clone, Debug)]
+struct Ground {
+    isolation: Isolation,
+    /// Why isolation is not better; empty when nothing is missing.
+    no_isolation: String,
+    /// The kind of cgroup, or why there is none.
+    cgroups: Result<Version, String>,
+    /// The GPUs, or why there is none.
+    gpus: Result<Vec<Gpu>, String>,
+}
+
+/// Looks at this machine; takes some 10 ms, more with a GPU. `nccl` are libraries to look at beside
+/// those in the usual places.
+pub fn probe(nccl: &[PathBuf]) -> NodeProbe {
+    let ground = Ground::look();
+    let (kernel, hostname) = uname().map_or_else(
+        |_| (String::new(), String::new()),
+        |name| {
+            let text = |part: &std::ffi::OsStr| part.to_string_lossy().into_owned();
+            (text(name.release()), text(name.nodename()))
+        },
+    );
+    NodeProbe {
+        hostname,
+        kernel,
+        cpus: thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(0)),
+        memory_bytes: procfs::memory_total().unwrap_or_default().0,
+        shm_bytes: filesystem::space(Path::new("/dev/shm")).map_or(Bytes(0), |space| space.size).0,
+        isolation: isolation_word(ground.isolation).to_owned(),
+        cgroups: match ground.cgroups {
+            Ok(Version::V1) => "v1".to_owned(),
+            Ok(Version::V2) => "v2".to_owned(),
+            Err(_) => String::new(),
+        },
+        faults: FaultKind::NAMES.iter().map(|kind| ground.ability(kind)).collect(),
+        gpus: ground.gpus.unwrap_or_default(),
+        nccl: libraries(nccl),
+        pid: process::id(),
+    }
+}
+
+/// As the wire spells it.
+const fn isolation_word(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::Namespaces => "namespaces",
+        Isolation::UserNamespace => "user-namespace",
+        Isolation::Plain => "plain",
+    }
+}
+
+impl Ground {
+    fn look() -> Ground {
+        let Probed { isolation, reasons } = node::isolation();
+        let no_isolation = reasons.join("; ");
+        let cgroups = match isolation {
+            Isolation::Namespaces => cgroup_version(),
+            Isolation::UserNamespace | Isolation::Plain => Err(no_isolation.clone()),
+        };
+        Ground { isolation, no_isolation, cgroups, gpus: gpus() }
+    }
+
+    fn ability(&self, kind: &str) -> FaultAbility {
+        let answer = self.possible(kind);
+        FaultAbility {
+            kind: kind.to_owned(),
+            possible: answer.is_ok(),
+            reason: answer.err().unwrap_or_default(),
+        }
+    }
+
+    /// Whether a kind is possible here, or why not.
+    fn possible(&self, kind: &str) -> Result<(), String> {
+        match kind {
+            "kill" | "stop" => Ok(()),
+            "take_port" | "exhaust_ports" | "limit_shm" | "fill_shm" | "delay" | "loss"
+            | "rate" | "partition" => match self.isolation {
+                Isolation::Namespaces | Isolation::UserNamespace => Ok(()),
+                Isolation::Plain => Err(format!("no namespaces: {}", self.no_isolation)),
+            },
+            "limit_memory" => self.cgroups.clone().map(drop),
+            "hold_gpu_memory" => self.gpus.clone().map(drop),
+            other => Err(format!("this agent does not know {other}")),
+        }
+    }
+}
+
+fn cgroup_version() -> Result<Version, String> {
+    let name = format!("probe-{}-{:x}", process::id(), clock::now().0);
+    let group = Cgroup::create(&name).map_err(|error| error.to_string())?;
+    let version = group.version();
+    group.remove().map_err(|error| error.to_string())?;
+    Ok(version)
+}
+
+/// The GPUs that the driver shows.
+fn gpus() -> Result<Vec<Gpu>, String> {
+    Err("this agent does not look for GPUs yet".to_owned())
+}
+
+/// The copies of NCCL on this machine.
+fn libraries(_nccl: &[PathBuf]) -> Vec<NcclLibrary> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ground(isolation: Isolation, cgroups: bool, gpu: bool) -> Ground {
+        let missing = || "missing".to_owned();
+        Ground {
+            isolation,
+            no_isolation: missing(),
+            cgroups: cgroups.then_some(Version::V2).ok_or_else(missing),
+            gpus: gpu.then(Vec::new).ok_or_else(missing),
+        }
+    }
+
+    #[test]
+    fn a_machine_with_everything_can_carry_every_kind() {
+        let rich = ground(Isolation::Namespaces, true, true);
+        for kind in FaultKind::NAMES {
+            assert_eq!(rich.possible(kind), Ok(()), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_takes_away_just_the_kinds_that_need_it_and_says_so() {
+        let impossible = |ground: Ground| -> Vec<&str> {
+            let all = FaultKind::NAMES.iter().copied();
+            all.filter(|kind| {
+                let ability = ground.ability(kind);
+                assert_eq!(ability.possible, ability.reason.is_empty(), "{kind}");
+                !ability.possible
+            })
+            .collect()
+        };
+        assert_eq!(impossible(ground(Isolation::Namespaces, true, false)), ["hold_gpu_memory"]);
+        assert_eq!(impossible(ground(Isolation::UserNamespace, false, true)), ["limit_memory"]);
+        let plain = impossible(ground(Isolation::Plain, false, false));
+        assert_eq!(plain.len(), FaultKind::NAMES.len() - 2, "{plain:?}");
+        assert!(!plain.contains(&"kill") && !plain.contains(&"stop"));
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_memory_and_an_answer_for_every_kind() {
+        let probe = probe(&[]);
+        assert!(!probe.kernel.is_empty() && probe.cpus > 0 && probe.memory_bytes > 0);
+        let kinds: Vec<&str> = probe.faults.iter().map(|ability| ability.kind.as_str()).collect();
+        assert_eq!(kinds, FaultKind::NAMES);
+        assert_eq!(probe.pid, process::id());
+    }
+}

@@ -3,6 +3,7 @@
 
 mod audit;
 mod crash;
+mod documented;
 mod memory;
 mod network;
 mod port;
