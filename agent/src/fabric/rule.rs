@@ -23,6 +23,20 @@ impl Rule {
         *self == Rule::default()
     }
 
+    /// What makes no sense about it.
+    pub(super) fn problem(&self) -> Option<String> {
+        if !(0.0..=1.0).contains(&self.loss) {
+            return Some(format!("loss {} is no probability; give 0 to 1", self.loss));
+        }
+        match self.rate_bits {
+            // Below this a single packet takes longer than any case lasts.
+            Some(rate) if !(rate.is_finite() && rate >= 1.0) => {
+                Some(format!("a rate of {rate} bits a second carries nothing; use a partition"))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether packets wait before they are delivered.
     pub(super) fn delays(&self) -> bool {
         self.delay > Nanos::ZERO || self.jitter > Nanos::ZERO || self.rate_bits.is_some()
