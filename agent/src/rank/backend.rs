@@ -52,6 +52,16 @@ pub enum OpStatus {
     Failed(CallError),
 }
 
+/// How far a handed-over operation has got when `enqueue` returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// It is on its way; what goes wrong from here on is an asynchronous error.
+    Taken,
+    /// It is being taken (connections are made, memory is allocated): `status` is `InProgress`
+    /// until it is, and what goes wrong until then is the call's own error.
+    Pending,
+}
+
 /// The comparison of a result with the exact expected values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
@@ -108,8 +118,8 @@ pub trait Communicator: Send + Sync {
     /// left over from an earlier operation cannot pass for this one's.
     fn prepare(&self, op: &Op) -> Result<(), CallError>;
 
-    /// Hands the operation over. It is accepted when `status` is no longer `InProgress`.
-    fn enqueue(&self, op: &Op) -> Result<(), CallError>;
+    /// Hands the operation over. Must not block.
+    fn enqueue(&self, op: &Op) -> Result<Handover, CallError>;
 
     /// Waits for the end of the operation in flight, no longer than this.
     fn wait(&self, at_most: Duration) -> OpStatus;

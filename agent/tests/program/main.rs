@@ -14,6 +14,7 @@ fn main() {
     let code = match words.as_slice() {
         ["guard", "--journal", file] => guard::main(Path::new(file)),
         ["press-memory"] => memory::press(),
+        ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
         ["rank", hold] => rank::play(hold, None),
         ["rank", hold, send_to] => rank::play(hold, Some(send_to)),
         ["agent", directory, plan] => agent::play(Path::new(directory), plan),
