@@ -141,6 +141,11 @@ async fn conduct(
     let ran = driver.run().await;
     driver.progress.close();
     let id = driver.header.id.clone();
+    if let (Agents::Guests { .. }, Some(most)) =
+        (manner.agents, driver.crew.fleet.clock_difference())
+    {
+        driver.progress.note(&format!("clocks of agents and controller differ by at most {most}"));
+    }
     if let Err(error) = ran {
         eprintln!(
             "ringbreaker: what is done is stored; `{}` finishes the rest",

@@ -1,0 +1,11 @@
+//! The command line through the real executable: what a user, a script and an agent meet.
+//!
+//! - `program`: starts the executable with directories of its own and ends what it started;
+//! - `command_line`: everything that needs no agent;
+//! - `scripted_agent`: `serve` with an agent that a test plays itself, over the real stream;
+//! - `whole_runs`, `interruptions`: real agents, ranks and faults on the host stand-in.
+
+mod command_line;
+
+mod program;
+mod scripted_agent;
