@@ -22,7 +22,9 @@ pub(crate) enum Error {
 pub(crate) enum Expected {
     /// A name that is neither in the library nor a file.
     #[error(
-        "{unknown}; a file needs its path or its ending .toml, `ringbreaker list` shows what is shipped"
+        "no scenario {:?} is shipped and there is no such file; {}; `ringbreaker list` shows what is shipped",
+        unknown.given,
+        meant(&unknown.hint)
     )]
     UnknownScenario { unknown: ringbreaker_scenarios::library::UnknownScenario },
     /// A scenario file that cannot be read.
@@ -72,6 +74,11 @@ pub(crate) enum Expected {
     /// An agent or tool of the machine said no.
     #[error("{what} failed")]
     Environment { what: String, source: Box<dyn std::error::Error + Send + Sync> },
+}
+
+/// A hint that begins with a name is a guess.
+fn meant(hint: &str) -> String {
+    if hint.starts_with('"') { format!("did you mean {hint}?") } else { hint.to_owned() }
 }
 
 /// What only a bug or a broken disk explains.

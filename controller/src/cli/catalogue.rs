@@ -136,7 +136,7 @@ fn check_one(name: &str) -> Result<usize, Unright> {
 
 /// The JSON Schema of scenario files.
 pub(super) fn schema() -> Result<u8, Error> {
-    print_json(&serde_json::json!({}));
+    print_json(&ringbreaker_scenarios::schema::scenario_schema());
     Ok(exit::PASS)
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringbreaker_agent as agent;
+use ringbreaker_proto::v1;
 use serde_json::json;
 
 use super::{
@@ -61,8 +62,39 @@ pub(super) fn recover(args: StateDir) -> Result<u8, Error> {
     Ok(exit::PASS)
 }
 
-/// What this machine is and which faults it can carry.
+/// What this machine is and which faults it can carry, as an agent would find it.
 pub(super) fn probe(nccl: &[PathBuf], format: Listing) -> Result<u8, Error> {
-    let _ = (nccl, format, json!(1), print_json, header::probe_text);
-    Ok(exit::INTERNAL)
+    agent::sys::userns::enter();
+    let probe = agent::probe::probe(nccl);
+    match format {
+        Listing::Text => print(&header::probe_text(&probe)),
+        Listing::Json => print_json(&probe_json(&probe)),
+    }
+    Ok(exit::PASS)
+}
+
+fn probe_json(probe: &v1::NodeProbe) -> serde_json::Value {
+    let gpus = probe.gpus.iter().map(|gpu| {
+        json!({ "index": gpu.index, "name": gpu.name, "uuid": gpu.uuid, "driver": gpu.driver,
+                "memory_bytes": gpu.memory_bytes, "free_bytes": gpu.free_bytes })
+    });
+    let nccl = probe.nccl.iter().map(|library| {
+        json!({ "path": library.path, "version": library.version,
+                "optional_symbols": library.optional_symbols })
+    });
+    let faults = probe.faults.iter().map(
+        |fault| json!({ "kind": fault.kind, "possible": fault.possible, "reason": fault.reason }),
+    );
+    json!({
+        "hostname": probe.hostname,
+        "kernel": probe.kernel,
+        "cpus": probe.cpus,
+        "memory_bytes": probe.memory_bytes,
+        "shm_bytes": probe.shm_bytes,
+        "isolation": probe.isolation,
+        "cgroups": probe.cgroups,
+        "gpus": gpus.collect::<Vec<_>>(),
+        "nccl": nccl.collect::<Vec<_>>(),
+        "faults": faults.collect::<Vec<_>>(),
+    })
 }

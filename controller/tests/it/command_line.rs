@@ -129,7 +129,7 @@ fn an_unknown_scenario_is_refused_with_the_nearest_name() {
     let place = Place::new();
     for command in ["run", "show", "check", "serve"] {
         let refused = place.run(&[command, "quik"]).must_end_with(2);
-        assert!(refused.stderr.contains("\"quick\" is the nearest"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("did you mean \"quick\""), "{}", refused.stderr);
     }
     let refused = place.run(&["run", "missing.toml"]).must_end_with(2);
     assert!(refused.stderr.contains("failed to read the scenario missing.toml"), "{refused:?}");
@@ -183,4 +183,25 @@ fn completions_are_printed_for_the_usual_shells() {
         let text = place.run(&["completions", shell]).must_end_with(0).stdout;
         assert!(text.contains("ringbreaker"), "{shell}");
     }
+}
+
+#[test]
+fn the_schema_is_one_that_editors_understand() {
+    let schema = Place::new().run(&["schema"]).must_end_with(0).json();
+    assert!(schema["$schema"].is_string(), "{schema}");
+    assert!(schema["properties"]["workload"].is_object(), "{schema}");
+}
+
+#[test]
+fn the_probe_says_of_every_fault_whether_it_is_possible_and_why_not() {
+    let place = Place::new();
+    let probe = place.run(&["probe", "--format", "json"]).must_end_with(0).json();
+    let faults = probe["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), ringbreaker_scenarios::fault::FaultKind::NAMES.len());
+    for fault in faults {
+        let explained = !fault["reason"].as_str().unwrap().is_empty();
+        assert!(fault["possible"] == true || explained, "{fault}");
+    }
+    let text = place.run(&["probe"]).must_end_with(0).stdout;
+    assert!(text.contains("kill             possible"), "{text}");
 }

@@ -1,1 +1,113 @@
-//! Interruptions.
+//! Ctrl-C, a killed controller, a killed agent: nothing remains, and the rest can be finished.
+
+use std::{fs, path::Path};
+
+use nix::sys::signal::Signal;
+
+use crate::program::{Place, Running, eventually};
+
+/// Six cases in which a stopped rank is noticed after a second, and nobody ends before.
+const STOP: &str = r#"
+summary = "one rank of two is stopped"
+repetitions = 6
+[cluster]
+nodes = 2
+ranks_per_node = 1
+[workload]
+collective = "all_reduce"
+bytes = "4 KiB"
+iterations = 2000
+interval = "5ms"
+[settings]
+op_timeout = "1s"
+error_handling = "teardown"
+[[fault]]
+when = { iteration = 10 }
+target = { rank = 1 }
+inject.stop = {}
+"#;
+
+/// A run in which two cases are in flight and at least one is done.
+fn midway(place: &Place) -> (Running, String) {
+    let file = place.scenario("stop.toml", STOP);
+    let arguments = [
+        "run", file.to_str().unwrap(), "--backend", "host", "--lanes", "2", "--lease", "2s",
+    ];
+    let mut run = place.start(&arguments);
+    let line = run.hear("run 2");
+    let id = line.split_whitespace().nth(1).unwrap().trim_end_matches(':').to_owned();
+    run.hear("1/6");
+    (run, id)
+}
+
+fn finished(place: &Place) -> (u64, u64) {
+    let runs = place.run(&["runs", "--format", "json"]).must_end_with(0).json();
+    (runs[0]["planned"].as_u64().unwrap(), runs[0]["finished"].as_u64().unwrap())
+}
+
+/// Finishes the rest and looks at the whole.
+fn must_resume(place: &Place, id: &str) {
+    let ended = place.run(&["run", "--resume", id]);
+    assert!(matches!(ended.code, Some(0 | 10 | 11)), "{ended:#?}");
+    assert_eq!(finished(place), (6, 6), "{ended:#?}");
+    place.must_become_clean();
+}
+
+#[test]
+fn ctrl_c_heals_leaves_nothing_and_the_rest_can_be_finished() {
+    let place = Place::new();
+    let (run, id) = midway(&place);
+    run.signal(Signal::SIGINT);
+    run.signal(Signal::SIGINT);
+    let ended = run.end().must_end_with(130);
+    assert!(ended.stderr.contains(&format!("--resume {id}")), "{}", ended.stderr);
+    place.must_become_clean();
+    let (planned, done) = finished(&place);
+    assert!(planned == 6 && (1..6).contains(&done), "{done} of {planned}");
+    must_resume(&place, &id);
+}
+
+#[test]
+fn a_killed_controller_leaves_nothing_within_a_lease_and_the_store_intact() {
+    let place = Place::new();
+    let (run, id) = midway(&place);
+    run.signal(Signal::SIGKILL);
+    assert_eq!(run.end().code, None);
+    place.must_become_clean();
+    let (planned, done) = finished(&place);
+    assert!(planned == 6 && (1..6).contains(&done), "{done} of {planned}");
+    must_resume(&place, &id);
+}
+
+#[test]
+fn a_killed_agent_costs_one_attempt_and_the_run_goes_on() {
+    let place = Place::new();
+    let (run, _) = midway(&place);
+    let agent = an_agent_of(&run);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(agent), Signal::SIGKILL).unwrap();
+    let ended = run.end();
+    assert!(matches!(ended.code, Some(0 | 10 | 11)), "{ended:#?}");
+    assert!(ended.stderr.contains("6/6"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is tried once more"), "{}", ended.stderr);
+    assert_eq!(finished(&place), (6, 6));
+    place.must_become_clean();
+}
+
+/// A child of the controller that serves a lane.
+fn an_agent_of(controller: &Running) -> i32 {
+    let children = format!("/proc/{0}/task/{0}/children", controller.pid());
+    let mut found = None;
+    eventually("an agent", || {
+        let text = fs::read_to_string(Path::new(&children)).map_err(|e| e.to_string())?;
+        let of_any_thread = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", controller.pid())).ok()?;
+            tasks.flatten().find_map(|task| {
+                let text = fs::read_to_string(task.path().join("children")).ok()?;
+                text.split_whitespace().next()?.parse().ok()
+            })
+        };
+        found = text.split_whitespace().next().and_then(|pid| pid.parse().ok()).or_else(of_any_thread);
+        found.map(drop).ok_or_else(|| "no child".to_owned())
+    });
+    found.unwrap()
+}

@@ -5,6 +5,8 @@
 //! - `scripted_agent`: `serve` with an agent that a test plays itself, over the real stream;
 //! - `whole_runs`, `interruptions`: real agents, ranks and faults on the host stand-in.
 
+#![expect(clippy::unwrap_used, reason = "what cannot go on in a test fails it")]
+
 mod command_line;
 
 mod program;
