@@ -39,7 +39,7 @@ pub(crate) type SessionId = u64;
 #[derive(Debug)]
 pub(crate) enum Message {
     /// An agent introduced itself.
-    Registered { session: SessionId, register: v1::Register, to_agent: ToAgent },
+    Registered { session: SessionId, register: Box<v1::Register>, to_agent: ToAgent },
     /// An observation, as it came; possibly a repetition.
     Observation { session: SessionId, agent: AgentId, observation: v1::Observation },
     /// An answer to a command; possibly a repetition.
@@ -157,7 +157,7 @@ impl Session {
         let first = incoming.next().await?.ok()?;
         let register = match first.message {
             Some(from_agent::Message::Register(register)) if !register.agent_id.is_empty() => {
-                register
+                Box::new(register)
             }
             _ => {
                 let refusal = "the first message of a stream must be Register with an agent_id";

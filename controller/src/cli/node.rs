@@ -26,8 +26,7 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Error> {
 
 /// A rank; returns its exit code.
 pub(super) fn rank(spec: &Path) -> u8 {
-    let _ = spec;
-    exit::INTERNAL
+    code(agent::rank::main(spec))
 }
 
 /// The guard of an agent; returns its exit code.

@@ -92,7 +92,7 @@ impl Crew {
                     let _ = to_agent.try_send(Err(Status::permission_denied(refusal)));
                     return Heard::Nothing;
                 }
-                self.join(session, pid, register, to_agent)
+                self.join(session, pid, *register, to_agent)
             }
             Message::Observation { session, agent, observation } => {
                 match self.fleet.take(session, &agent, &observation) {

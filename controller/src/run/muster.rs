@@ -35,14 +35,17 @@ pub(crate) async fn gather(crew: &mut Crew, wanted: usize) -> Result<Vec<AgentId
         }
         match crew.next(deadline).await {
             Heard::Interrupted => return Err(Expected::InterruptedEarly.into()),
-            Heard::ChildEnded { lane, how, .. } => {
-                if !crew.start(lane)? {
-                    return Err(start_failed(crew, lane, &format!("it ended: {how}")));
-                }
-            }
+            Heard::ChildEnded { lane, how, .. } => start_again(crew, lane, &how)?,
             Heard::Observed { agent, .. } => crew.fleet.acknowledge(&agent),
             _ => {}
         }
+    }
+}
+
+fn start_again(crew: &mut Crew, lane: u32, how: &str) -> Result<(), Error> {
+    match crew.start(lane)? {
+        true => Ok(()),
+        false => Err(start_failed(crew, lane, &format!("it ended: {how}"))),
     }
 }
 
