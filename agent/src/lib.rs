@@ -12,6 +12,7 @@
 //!   and in [`rank`] alone.
 
 pub mod audit;
+pub mod bench;
 pub mod case;
 pub mod fabric;
 pub mod guard;
