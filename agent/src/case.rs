@@ -1,1 +1,0 @@
-//! One case on this node, from `Prepare` to `Finish`.

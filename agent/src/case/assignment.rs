@@ -1,0 +1,73 @@
+//! What one case is for this agent: its plan without the parts that only reports need.
+
+use std::{fmt, path::PathBuf};
+
+use ringbreaker_scenarios::{
+    case::{ClusterPlan, FaultPlan, Node, NodeLimits, Rank, RankPlan, WorkloadPlan},
+    words::Backend,
+};
+use serde::{Deserialize, Serialize};
+
+/// Which attempt at which case of which run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CaseId {
+    /// Id of the run.
+    pub run: String,
+    /// Position of the case within the run.
+    pub index: u32,
+    /// Which attempt.
+    pub attempt: u32,
+}
+
+impl fmt::Display for CaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "case {} of run {} (attempt {})", self.index, self.run, self.attempt)
+    }
+}
+
+/// Everything an agent needs to carry out one case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// Which case.
+    pub case: CaseId,
+    /// What ranks run.
+    pub backend: Backend,
+    /// Path of libnccl; none: this agent's own choice.
+    pub nccl: Option<PathBuf>,
+    /// Nodes and ranks.
+    pub cluster: ClusterPlan,
+    /// What ranks do.
+    pub workload: WorkloadPlan,
+    /// What each rank gets, in order of rank.
+    pub ranks: Vec<RankPlan>,
+    /// Kernel limits of every node.
+    pub limits: NodeLimits,
+    /// The faults; their ids are their positions.
+    pub faults: Vec<FaultPlan>,
+    /// Seed of the fabric's draws.
+    pub seed: u64,
+    /// Names whose readers the case wants to be told about.
+    pub settings: Vec<String>,
+    /// Where logs and black boxes go, absolute.
+    pub directory: PathBuf,
+    /// Ranks share the GPU through an MPS server of their own.
+    pub private_mps: bool,
+}
+
+impl Assignment {
+    /// Number of ranks.
+    pub fn world(&self) -> u32 {
+        self.cluster.nodes * self.cluster.ranks_per_node
+    }
+
+    /// The node a rank runs on; ranks fill nodes in order.
+    pub fn node_of(&self, rank: Rank) -> Node {
+        rank / self.cluster.ranks_per_node
+    }
+
+    /// The ranks of a node.
+    pub fn ranks_of(&self, node: Node) -> impl Iterator<Item = Rank> + use<> {
+        let per_node = self.cluster.ranks_per_node;
+        node * per_node..(node + 1) * per_node
+    }
+}

@@ -1,0 +1,72 @@
+//! The environment of a rank: what the plan says, on top of what this machine needs.
+
+use std::{collections::BTreeMap, path::Path};
+
+use ringbreaker_scenarios::{case::Rank, event::Isolation, words::Backend};
+
+use super::Assignment;
+use crate::node::{self, VirtualNode};
+
+/// What a rank finds in its environment, beside the agent's own.
+pub(super) fn environment(
+    assignment: &Assignment,
+    rank: Rank,
+    nodes: &[VirtualNode],
+    gpus: u32,
+) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
+    let isolation = nodes.first().map_or(Isolation::Plain, VirtualNode::isolation);
+    let interface = match isolation {
+        // Never the machine's own network.
+        Isolation::Plain => "lo",
+        Isolation::Namespaces | Isolation::UserNamespace => node::INTERFACE,
+    };
+    set("NCCL_SOCKET_IFNAME", interface.to_owned());
+    if let (Some(port), Some(first)) = (assignment.cluster.rendezvous_port, nodes.first()) {
+        set("NCCL_COMM_ID", format!("{}:{port}", first.address()));
+    }
+    if assignment.backend == Backend::Nccl {
+        let log = log_path(&assignment.directory, rank, Log::Nccl);
+        set("NCCL_DEBUG_FILE", log.to_string_lossy().into_owned());
+        set("NCCL_DEBUG", "WARN".to_owned());
+        set("NCCL_HOSTID", host_id(assignment, rank, gpus));
+    }
+    if let Some(plan) = assignment.ranks.get(rank as usize) {
+        env.extend(plan.env.clone());
+    }
+    env
+}
+
+/// NCCL refuses two ranks of one host on one GPU ("Duplicate GPU detected"), so ranks that share
+/// GPUs each claim a host of their own, and talk through NET/Socket. Otherwise a node is a host.
+fn host_id(assignment: &Assignment, rank: Rank, gpus: u32) -> String {
+    match assignment.world() > gpus {
+        true => format!("ringbreaker-rank-{rank}"),
+        false => format!("ringbreaker-node-{}", assignment.node_of(rank)),
+    }
+}
+
+/// The logs of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Log {
+    /// Its standard output and error.
+    Own,
+    /// What NCCL writes.
+    Nccl,
+}
+
+pub(super) fn log_path(directory: &Path, rank: Rank, log: Log) -> std::path::PathBuf {
+    directory.join(match log {
+        Log::Own => format!("rank{rank}.log"),
+        Log::Nccl => format!("rank{rank}.nccl.log"),
+    })
+}
+
+pub(super) fn spec_path(directory: &Path, rank: Rank) -> std::path::PathBuf {
+    directory.join(format!("rank{rank}.spec.json"))
+}
+
+pub(super) fn blackbox_path(directory: &Path, rank: Rank) -> std::path::PathBuf {
+    directory.join(format!("rank{rank}.blackbox"))
+}

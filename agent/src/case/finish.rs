@@ -1,0 +1,148 @@
+//! The end of a case: kill what is left, heal, collect the evidence, take everything down.
+
+use std::{
+    fs, io,
+    sync::mpsc::RecvTimeoutError,
+    time::{Duration, Instant},
+};
+
+use ringbreaker_scenarios::{
+    case::Rank,
+    event::{EndReason, HealReason, Owner, What},
+};
+
+use super::{
+    Assignment,
+    environment::{self, Log},
+    history::History,
+    input::Input,
+    life::Life,
+    logs, triggers,
+};
+use crate::{
+    audit,
+    node::VirtualNode,
+    rank::{blackbox, protocol::FromRank},
+    sys::clock,
+};
+
+/// How long a killed rank may take to vanish. A driver that gives memory back takes a while.
+const VANISH_WITHIN: Duration = Duration::from_secs(20);
+
+/// Ends a case, whatever state it is in; the answer says whether its history is whole.
+pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), String> {
+    if let Some(faults) = &mut life.faults {
+        faults.close_witnesses(life.history);
+    }
+    life.ranks.kill();
+    await_exits(&mut life);
+    if let Some(faults) = &mut life.faults {
+        faults.feed(triggers::Input::End(heal_reason(because)), life.history);
+    }
+    let Life { assignment, surroundings, history, site, ranks, faults, .. } = life;
+    for rank in 0..assignment.world() {
+        note_ops(assignment, rank, history);
+        note_log(assignment, rank, history);
+    }
+    for (of, what) in audit::job(&site.nodes) {
+        history.now(What::LeftOver { of, what });
+    }
+    // Before the nodes: injectors hold them, and a rank that did not vanish is ended once more.
+    if let Some(faults) = faults {
+        faults.disarm();
+    }
+    drop(ranks);
+    let cgroups: Vec<_> = site.nodes.iter().flat_map(VirtualNode::cgroup_paths).collect();
+    for what in site.remove() {
+        history.now(What::LeftOver { of: Owner::Harness, what });
+    }
+    for (of, what) in audit::harness(&surroundings.journal, &cgroups) {
+        history.now(What::LeftOver { of, what });
+    }
+    if !surroundings.keep {
+        clear(assignment);
+    }
+    history.now(What::Ended { because });
+    match history.lost() {
+        None => Ok(()),
+        Some(error) => Err(format!("the history of {} has a hole: {error}", assignment.case)),
+    }
+}
+
+fn heal_reason(because: EndReason) -> HealReason {
+    match because {
+        EndReason::AgentLost => HealReason::LeaseExpired,
+        EndReason::Interrupted => HealReason::Interrupted,
+        EndReason::RanksGone | EndReason::Cap | EndReason::Unavailable => HealReason::CaseEnded,
+    }
+}
+
+/// Hears what ranks still say, until all of them are gone.
+fn await_exits(life: &mut Life<'_>) {
+    let deadline = Instant::now() + VANISH_WITHIN;
+    while !life.ranks.all_exited() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match life.heard.recv_timeout(left) {
+            Ok(Input::Said { rank, said: FromRank::Observed(event), .. }) => {
+                life.history.note(event.at, Some(rank), event.what);
+            }
+            Ok(Input::Exited { rank, at, status }) => {
+                let by_harness = life.ranks.exited(rank, status);
+                life.history.note(at, Some(rank), What::RankExited { status, by_harness });
+            }
+            Ok(Input::Finish(_, again)) => drop(again.send(Err("it is ending already".into()))),
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                let what = format!("ranks that did not vanish within {VANISH_WITHIN:?} of SIGKILL");
+                life.history.now(What::LeftOver { of: Owner::Harness, what });
+                return;
+            }
+        }
+    }
+}
+
+/// What the rank's black box held. A rank that never made one has none.
+fn note_ops(assignment: &Assignment, rank: Rank, history: &mut History) {
+    let path = environment::blackbox_path(&assignment.directory, rank);
+    if !path.exists() {
+        return;
+    }
+    match blackbox::read(&path) {
+        Ok(summary) => history.note(clock::now(), Some(rank), What::Ops(summary)),
+        Err(error) => {
+            let line = format!("ringbreaker could not read the black box of this rank: {error}");
+            history.note(clock::now(), Some(rank), What::Log { line });
+        }
+    }
+}
+
+fn note_log(assignment: &Assignment, rank: Rank, history: &mut History) {
+    for log in [Log::Own, Log::Nccl] {
+        let path = environment::log_path(&assignment.directory, rank, log);
+        match logs::decisive_lines(&path) {
+            Ok(lines) => {
+                for line in lines {
+                    history.note(clock::now(), Some(rank), What::Log { line });
+                }
+            }
+            Err(error) => tracing::warn!(path = %path.display(), %error, "could not read a log"),
+        }
+    }
+}
+
+/// Removes what only the ranks needed; logs stay.
+fn clear(assignment: &Assignment) {
+    for rank in 0..assignment.world() {
+        let directory = &assignment.directory;
+        for path in
+            [environment::spec_path(directory, rank), environment::blackbox_path(directory, rank)]
+        {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(path = %path.display(), %error, "could not remove a file");
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The thread of a case: what it hears, in order, until it ends.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender},
+    },
+    time::Duration,
+};
+
+use ringbreaker_scenarios::{
+    case::Rank,
+    event::{EndReason, Event, ExitStatus, What},
+    units::Nanos,
+    words::Backend,
+};
+
+use super::{
+    Assignment, CaseError, Surroundings,
+    environment::{self, Log},
+    faults::Faults,
+    finish,
+    history::History,
+    input::{Answer, Input},
+    logs,
+    ranks::{Equipment, Ranks},
+    settings,
+    site::Site,
+    triggers,
+};
+use crate::{
+    inject::Ground,
+    rank::protocol::{FromRank, ToRank},
+    sys::clock,
+};
+
+/// How long ranks may take until they hold their devices. Many processes that open one GPU at once
+/// take some seconds.
+const READY_WITHIN: Nanos = Nanos::from_secs(60);
+/// How often the thread looks around when nothing is due.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// A case with living ranks.
+pub(super) struct Life<'a> {
+    pub(super) assignment: &'a Assignment,
+    pub(super) surroundings: &'a Surroundings,
+    pub(super) history: &'a mut History,
+    pub(super) heard: &'a Receiver<Input>,
+    pub(super) site: Site,
+    pub(super) ranks: Ranks,
+    /// Armed when all ranks are ready.
+    pub(super) faults: Option<Faults>,
+    stage: Stage,
+    warm: BTreeSet<Rank>,
+}
+
+/// How far it has come.
+enum Stage {
+    Preparing { ready: BTreeSet<Rank>, by: Nanos },
+    Ready,
+    Running,
+}
+
+/// Why the thread stops listening.
+enum Stop {
+    /// The case cannot be carried out here.
+    Refused(CaseError),
+    /// It is to be ended; the asker waits.
+    Finish(EndReason, Option<Answer>),
+}
+
+/// What is still to be answered when a case has ended.
+pub(super) struct LastWords(Vec<(Option<Answer>, Result<(), String>)>);
+
+impl LastWords {
+    pub(super) fn say(self) {
+        for (asker, result) in self.0 {
+            answer(asker, result);
+        }
+    }
+}
+
+/// The whole life of a case, on its thread.
+pub(super) fn live(
+    assignment: &Assignment,
+    surroundings: &Surroundings,
+    mut history: History,
+    to_self: &SyncSender<Input>,
+    heard: &Receiver<Input>,
+    prepared: Answer,
+) -> LastWords {
+    let mut prepared = Some(prepared);
+    let born = Life::begin(assignment, surroundings, &mut history, to_self, heard);
+    let mut life = match born {
+        Ok(life) => life,
+        Err(error) => {
+            history.now(What::Unavailable { reason: error.to_string() });
+            history.now(What::Ended { because: EndReason::Unavailable });
+            return LastWords(vec![(prepared, Err(error.to_string()))]);
+        }
+    };
+    let (because, asker, refusal) = match life.listen(&mut prepared) {
+        Stop::Refused(error) => {
+            let reason = error.to_string();
+            life.history.now(What::Unavailable { reason: reason.clone() });
+            (EndReason::Unavailable, None, reason)
+        }
+        Stop::Finish(because, asker) => (because, asker, CaseError::EndedEarly.to_string()),
+    };
+    let finished = finish::finish(life, because);
+    // The first is still there when the ranks were never all ready.
+    LastWords(vec![(prepared, Err(refusal)), (asker, finished)])
+}
+
+/// An asker that went away needs no answer.
+fn answer(asker: Option<Answer>, result: Result<(), String>) {
+    if let Some(asker) = asker {
+        drop(asker.send(result));
+    }
+}
+
+impl<'a> Life<'a> {
+    /// Builds the nodes and starts the ranks.
+    fn begin(
+        assignment: &'a Assignment,
+        surroundings: &'a Surroundings,
+        history: &'a mut History,
+        to_self: &SyncSender<Input>,
+        heard: &'a Receiver<Input>,
+    ) -> Result<Life<'a>, CaseError> {
+        let directory = &assignment.directory;
+        fs::create_dir_all(directory).map_err(CaseError::file("create", directory))?;
+        let equipment = equipment(assignment, surroundings)?;
+        note_unread(assignment, &equipment, history)?;
+        let journal = Arc::clone(&surroundings.journal);
+        let site = Site::build(assignment, surroundings.isolation, journal)?;
+        history.now(What::Prepared {
+            backend: assignment.backend,
+            isolation: surroundings.isolation,
+            nodes: site.addresses(),
+        });
+        let ranks = Ranks::start(assignment, &site, &equipment, to_self)?;
+        for (rank, pid) in ranks.pids() {
+            history.note(clock::now(), Some(rank), What::RankStarted { pid });
+        }
+        let stage = Stage::Preparing { ready: BTreeSet::new(), by: clock::now() + READY_WITHIN };
+        let warm = BTreeSet::new();
+        Ok(Life {
+            assignment,
+            surroundings,
+            history,
+            heard,
+            site,
+            ranks,
+            faults: None,
+            stage,
+            warm,
+        })
+    }
+
+    /// Hears and acts until the case is to end.
+    fn listen(&mut self, prepared: &mut Option<Answer>) -> Stop {
+        loop {
+            let heard = match self.heard.recv_timeout(self.pause()) {
+                Ok(input) => self.hear(input, prepared),
+                // This thread holds a sender itself, so it is never disconnected.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+            };
+            if let Some(stop) = heard.or_else(|| self.look_around()) {
+                return stop;
+            }
+        }
+    }
+
+    /// How long nothing is due.
+    fn pause(&self) -> Duration {
+        self.faults.as_ref().and_then(Faults::next_tick).unwrap_or(IDLE).min(IDLE)
+    }
+
+    fn look_around(&mut self) -> Option<Stop> {
+        if let Some(faults) = &mut self.faults {
+            faults.tick(self.history);
+        }
+        match &self.stage {
+            Stage::Preparing { ready, by } if clock::now() >= *by => {
+                let all = 0..self.assignment.world();
+                Some(Stop::Refused(CaseError::NotReady {
+                    ranks: all.filter(|rank| !ready.contains(rank)).collect(),
+                    seconds: READY_WITHIN.0 / 1_000_000_000,
+                    directory: self.assignment.directory.clone(),
+                }))
+            }
+            _ => None,
+        }
+    }
+
+    fn hear(&mut self, input: Input, prepared: &mut Option<Answer>) -> Option<Stop> {
+        match input {
+            Input::Begin(asker) => {
+                let begun = self.run();
+                answer(Some(asker), begun);
+            }
+            Input::AbortRanks(asker) => {
+                self.ranks.tell_all(&ToRank::Abort);
+                answer(Some(asker), Ok(()));
+            }
+            Input::Finish(because, asker) => return Some(Stop::Finish(because, Some(asker))),
+            Input::Renewed => self.feed(triggers::Input::Renewed),
+            Input::Said { rank, at, said } => return self.said(rank, at, said, prepared),
+            Input::Garbled { rank, at, line } => self.garbled(rank, at, line),
+            Input::Exited { rank, at, status } => return self.exited(rank, at, status),
+        }
+        None
+    }
+
+    /// The case begins: its ranks are told to initialise.
+    fn run(&mut self) -> Result<(), String> {
+        match self.stage {
+            Stage::Preparing { .. } => return Err("its ranks are not ready yet".to_owned()),
+            Stage::Running => return Ok(()),
+            Stage::Ready => {}
+        }
+        self.stage = Stage::Running;
+        self.history.now(What::Began);
+        // Faults for before init are in force before the first rank moves.
+        self.feed(triggers::Input::Began);
+        self.ranks.tell(0, &ToRank::MakeId);
+        Ok(())
+    }
+
+    fn said(
+        &mut self,
+        rank: Rank,
+        at: Nanos,
+        said: FromRank,
+        prepared: &mut Option<Answer>,
+    ) -> Option<Stop> {
+        match said {
+            FromRank::Ready => return self.ready(rank, prepared),
+            FromRank::Id { id } => self.ranks.tell_all(&ToRank::Init { id }),
+            FromRank::WarmedUp => self.warmed_up(rank, at),
+            FromRank::Observed(event) => self.observed(rank, event),
+        }
+        None
+    }
+
+    fn ready(&mut self, rank: Rank, prepared: &mut Option<Answer>) -> Option<Stop> {
+        let Stage::Preparing { ready, .. } = &mut self.stage else { return None };
+        ready.insert(rank);
+        if ready.len() < self.assignment.world() as usize {
+            return None;
+        }
+        match self.arm() {
+            Ok(faults) => {
+                self.faults = Some(faults);
+                self.stage = Stage::Ready;
+                answer(prepared.take(), Ok(()));
+                None
+            }
+            Err(error) => Some(Stop::Refused(error)),
+        }
+    }
+
+    fn arm(&self) -> Result<Faults, CaseError> {
+        let ground = Ground::new(
+            Arc::clone(&self.site.nodes),
+            self.site.fabric.clone(),
+            self.ranks.processes(self.assignment),
+            self.assignment.cluster.rendezvous_port,
+            self.assignment.directory.clone(),
+        );
+        Faults::arm(&self.assignment.faults, &ground, Arc::clone(&self.surroundings.journal))
+    }
+
+    fn warmed_up(&mut self, rank: Rank, at: Nanos) {
+        self.warm.insert(rank);
+        if self.warm.len() == self.assignment.world() as usize {
+            self.ranks.tell_all(&ToRank::Go);
+            self.history.note(at, None, What::Steady);
+            self.feed(triggers::Input::Steady);
+        }
+    }
+
+    fn observed(&mut self, rank: Rank, event: Event) {
+        let input = match event.what {
+            What::PhaseEntered { phase } => Some(triggers::Input::Phase(rank, phase)),
+            What::IterationReached { iteration } => {
+                Some(triggers::Input::Iteration(rank, iteration))
+            }
+            _ => None,
+        };
+        self.history.note(event.at, Some(rank), event.what);
+        if let Some(input) = input {
+            self.feed(input);
+        }
+    }
+
+    fn garbled(&mut self, rank: Rank, at: Nanos, line: String) {
+        let line = format!("ringbreaker did not understand this rank: {line}");
+        self.history.note(at, Some(rank), What::Log { line });
+    }
+
+    /// A rank is gone. Whether that is the end of the case is for the controller to say.
+    fn exited(&mut self, rank: Rank, at: Nanos, status: ExitStatus) -> Option<Stop> {
+        let by_harness = self.ranks.exited(rank, status);
+        self.history.note(at, Some(rank), What::RankExited { status, by_harness });
+        if !matches!(self.stage, Stage::Preparing { .. }) {
+            return None;
+        }
+        let log = environment::log_path(&self.assignment.directory, rank, Log::Own);
+        let last_words = logs::last_words(&log);
+        Some(Stop::Refused(CaseError::RankEnded { rank, status, last_words }))
+    }
+
+    fn feed(&mut self, input: triggers::Input) {
+        if let Some(faults) = &mut self.faults {
+            faults.feed(input, self.history);
+        }
+    }
+}
+
+/// What the backend needs of this machine.
+fn equipment(assignment: &Assignment, surroundings: &Surroundings) -> Result<Equipment, CaseError> {
+    if assignment.backend == Backend::Host {
+        return Ok(Equipment { nccl: None, gpus: 0 });
+    }
+    let lacking = |what: &str| CaseError::Lacking(what.to_owned());
+    if surroundings.gpus == 0 {
+        return Err(lacking("the nccl backend needs a GPU, and none was found; use backend host"));
+    }
+    let nccl = assignment.nccl.clone().or_else(|| surroundings.nccl.clone());
+    let nccl = nccl.ok_or_else(|| {
+        lacking("no libnccl was found; name one with --nccl PATH, or use backend host")
+    })?;
+    Ok(Equipment { nccl: Some(nccl), gpus: surroundings.gpus })
+}
+
+fn note_unread(
+    assignment: &Assignment,
+    equipment: &Equipment,
+    history: &mut History,
+) -> Result<(), CaseError> {
+    let library = equipment.nccl.as_deref();
+    let unread = settings::unread(assignment.backend, &assignment.settings, library)
+        .map_err(|source| CaseError::Step { step: "read libnccl", source })?;
+    for finding in unread {
+        let settings::Unread { name, reason } = finding;
+        history.now(What::SettingUnread { name, reason });
+    }
+    Ok(())
+}

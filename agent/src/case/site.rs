@@ -1,0 +1,118 @@
+//! The nodes of a case and the network between them.
+
+use std::{io, sync::Arc};
+
+use ringbreaker_scenarios::{
+    case::{Node, NodeLimits},
+    event::{Isolation, NodeAddress},
+    fault::FaultKind,
+};
+
+use super::{Assignment, CaseError};
+use crate::{
+    fabric::Fabric,
+    journal::{EntryId, Journal, Undo},
+    node::{NodeSpec, VirtualNode},
+};
+
+/// What the ranks of a case live on. Dropping it removes everything, without a word about failures;
+/// [`Site::remove`] says them.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) nodes: Arc<Vec<VirtualNode>>,
+    pub(super) fabric: Option<Arc<Fabric>>,
+    journal: Arc<Journal>,
+    entry: Option<EntryId>,
+}
+
+impl Site {
+    /// Builds all nodes and joins them.
+    pub(super) fn build(
+        assignment: &Assignment,
+        isolation: Isolation,
+        journal: Arc<Journal>,
+    ) -> Result<Site, CaseError> {
+        let mut nodes = Vec::new();
+        let mut ports = Vec::new();
+        for node in 0..assignment.cluster.nodes {
+            let (built, port) = VirtualNode::build(&spec(assignment, node), isolation)?;
+            nodes.push(built);
+            ports.extend(port);
+        }
+        let cgroups: Vec<_> = nodes.iter().flat_map(VirtualNode::cgroup_paths).collect();
+        let entry = match cgroups.is_empty() {
+            true => None,
+            false => Some(
+                journal
+                    .record(&Undo::RemoveCgroup { paths: cgroups })
+                    .map_err(|source| CaseError::Step { step: "write the journal", source })?,
+            ),
+        };
+        let fabric = match ports.is_empty() {
+            true => None,
+            false => Some(Arc::new(Fabric::start(ports, assignment.seed)?)),
+        };
+        Ok(Site { nodes: Arc::new(nodes), fabric, journal, entry })
+    }
+
+    /// The address of each node.
+    pub(super) fn addresses(&self) -> Vec<NodeAddress> {
+        let address = |node: &VirtualNode| NodeAddress {
+            node: node.node(),
+            address: node.address().to_string(),
+        };
+        self.nodes.iter().map(address).collect()
+    }
+
+    /// Takes everything down; what could not be removed stays in the journal and is said. Everybody
+    /// else must have let go of the nodes.
+    pub(super) fn remove(mut self) -> Vec<String> {
+        self.fabric = None;
+        let Some(nodes) = Arc::get_mut(&mut self.nodes) else {
+            return vec!["nodes that something still holds".to_owned()];
+        };
+        let failures: Vec<String> = nodes
+            .iter_mut()
+            .filter_map(|node| node.remove_cgroups().err().map(|error| error.to_string()))
+            .collect();
+        if failures.is_empty()
+            && let Some(entry) = self.entry.take()
+        {
+            mark_done(&self.journal, entry);
+        }
+        failures
+    }
+}
+
+/// A mark that cannot be written costs nothing but a needless undo later.
+pub(super) fn mark_done(journal: &Journal, entry: EntryId) {
+    let marked: io::Result<()> = journal.done(entry);
+    if let Err(error) = marked {
+        tracing::warn!(%error, "could not mark a journal entry as done");
+    }
+}
+
+fn spec(assignment: &Assignment, node: Node) -> NodeSpec {
+    let case = &assignment.case;
+    NodeSpec {
+        node,
+        ranks: assignment.ranks_of(node).collect(),
+        limits: limits(assignment, node),
+        // Lanes are processes and run one case at a time.
+        tag: format!("{}-{}-{}-{node}", std::process::id(), case.index, case.attempt),
+    }
+}
+
+/// The plan's limits, with a small /dev/shm where a fault asks for it: it must be so before the
+/// first rank exists.
+fn limits(assignment: &Assignment, node: Node) -> NodeLimits {
+    let mut limits = assignment.limits.clone();
+    for fault in &assignment.faults {
+        if let FaultKind::LimitShm(limit) = &fault.kind
+            && fault.target.nodes.contains(&node)
+        {
+            limits.shm_size = Some(limit.to);
+        }
+    }
+    limits
+}
