@@ -1,1 +1,0 @@
-//! The stream to the controller.

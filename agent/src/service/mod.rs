@@ -1,0 +1,163 @@
+//! The stream to the controller: an agent's life from its start until it leaves.
+//!
+//! [`run`] is what `ringbreaker agent` calls. It keeps one stream, comes back when it breaks, carries
+//! out commands once however often they are sent, and leaves when it is told to, when it is
+//! signalled, or when the controller was not heard for a whole lease. However it leaves, its case
+//! has ended and its faults are healed first. It decides nothing about a case: see [`crate::case`].
+
+mod answers;
+mod desk;
+mod error;
+mod home;
+mod offer;
+mod reach;
+mod session;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use ringbreaker_proto::v1;
+use ringbreaker_scenarios::{
+    event::{EndReason, Isolation},
+    units::Nanos,
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use error::ServiceError;
+
+use self::{
+    desk::Desk,
+    home::Home,
+    session::{End, Session},
+};
+use crate::{case::Surroundings, lease::Lease, sys::clock};
+
+/// How long the controller may be silent before this agent has heard what it wants.
+const FIRST_LEASE: Nanos = Nanos::from_secs(30);
+/// Between attempts to reach it: at first, and at most.
+const BACKOFF: Duration = Duration::from_millis(20);
+const MOST_BACKOFF: Duration = Duration::from_secs(1);
+
+/// How an agent is to run.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    /// Where the controller listens, such as `127.0.0.1:7447`.
+    pub controller: String,
+    /// Directory for journals and spools of all agents of this machine.
+    pub state: PathBuf,
+    /// The lane of the controller's own cluster that this agent is, if it is one.
+    pub lane: Option<u32>,
+    /// Copies of libnccl to offer, beside those in the usual places.
+    pub nccl: Vec<PathBuf>,
+    /// How to keep ranks apart; none: the best that works here.
+    pub isolation: Option<Isolation>,
+}
+
+/// Serves a controller until it says to leave, `stop` is cancelled, SIGINT or SIGTERM arrives, or
+/// the controller was not heard for a whole lease. A further signal does not skip healing.
+///
+/// # Errors
+/// When the agent cannot begin, is refused, has lost its controller, or could not undo everything;
+/// the message says what to do.
+pub async fn run(options: AgentOptions, stop: CancellationToken) -> Result<(), ServiceError> {
+    let address = reach::loopback(&options.controller)?;
+    let stop = stop.child_token();
+    let _listening = cancel_on_signals(&stop)?;
+    let (nccl, wanted) = (options.nccl.clone(), options.isolation);
+    let offer = blocking(move || offer::offer(&nccl, wanted)).await??;
+    let state = options.state.clone();
+    let name = home::name(&offer.probe.hostname, options.lane);
+    let home = blocking(move || Home::open(&state, name)).await??;
+    let surroundings = Surroundings {
+        isolation: offer.isolation,
+        journal: Arc::clone(&home.journal),
+        spool: Arc::clone(&home.spool),
+        nccl: offer.probe.nccl.first().map(|library| PathBuf::from(&library.path)),
+        gpus: u32::try_from(offer.probe.gpus.len()).unwrap_or(u32::MAX),
+        keep: std::env::var_os("RINGBREAKER_KEEP").is_some_and(|value| value == "1"),
+    };
+    let mut desk = Desk::new(surroundings);
+    let served = serve(address, &home, offer.probe, &mut desk, &stop).await;
+    let because = match &served {
+        Ok(()) => EndReason::Interrupted,
+        Err(_) => EndReason::AgentLost,
+    };
+    // Does nothing when the case has ended in order.
+    desk.end_case(because).await;
+    drop(desk);
+    let closed = blocking(move || home.close()).await?;
+    served.and(closed)
+}
+
+/// Keeps a stream until there is a reason to leave.
+async fn serve(
+    address: reach::Address,
+    home: &Home,
+    probe: v1::NodeProbe,
+    desk: &mut Desk,
+    stop: &CancellationToken,
+) -> Result<(), ServiceError> {
+    let mut lease = Lease::new(FIRST_LEASE, clock::now());
+    let mut backoff = BACKOFF;
+    let mut heard = false;
+    loop {
+        let session = Session { home, probe: &probe, desk, lease: &mut lease, stop };
+        match session.keep(&address).await {
+            End::Left => return Ok(()),
+            End::Fatal(error) => return Err(error),
+            End::Broken { welcomed, reason } => {
+                tracing::warn!(%address, reason, "the stream to the controller is gone");
+                heard |= welcomed;
+                backoff = if welcomed { BACKOFF } else { (backoff * 2).min(MOST_BACKOFF) };
+            }
+        }
+        let left = lease.ends().since(clock::now());
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = time::sleep(backoff.min(left.into())) => {}
+        }
+        if lease.over(clock::now()) {
+            let address = address.to_string();
+            return Err(match heard {
+                true => ServiceError::ControllerLost { address, lease: lease.length() },
+                false => ServiceError::NoController { address, waited: FIRST_LEASE },
+            });
+        }
+    }
+}
+
+/// Cancels `stop` at SIGINT or SIGTERM, every time, as long as the guard lives.
+fn cancel_on_signals(stop: &CancellationToken) -> Result<DropGuard, ServiceError> {
+    let failed = |source| ServiceError::Step { step: "listen to signals", source };
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let (stop, over) = (stop.clone(), CancellationToken::new());
+    let guard = over.clone().drop_guard();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                () = over.cancelled() => return,
+            }
+            if stop.is_cancelled() {
+                tracing::warn!("already leaving; faults are healed first");
+            }
+            stop.cancel();
+        }
+    });
+    Ok(guard)
+}
+
+/// Runs what blocks off the runtime.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ServiceError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| ServiceError::Step {
+        step: "finish a piece of work",
+        source: std::io::Error::other(error),
+    })
+}

@@ -1,0 +1,69 @@
+//! What this agent offers to its controller: the probe, in the isolation that it will use.
+
+use std::path::PathBuf;
+
+use ringbreaker_proto::v1;
+use ringbreaker_scenarios::event::Isolation;
+
+use super::ServiceError;
+use crate::probe;
+
+/// The answer.
+pub(super) struct Offer {
+    pub(super) probe: v1::NodeProbe,
+    pub(super) isolation: Isolation,
+}
+
+/// Kinds of fault that only processes carry, so that they need no isolation.
+const WITHOUT_ISOLATION: &[&str] = &["kill", "stop", "hold_gpu_memory"];
+
+/// Looks at this machine. `wanted` may be less isolation than it has, not more.
+pub(super) fn offer(nccl: &[PathBuf], wanted: Option<Isolation>) -> Result<Offer, ServiceError> {
+    let mut probe = probe::probe(nccl);
+    let best = serde_json::from_value(serde_json::Value::from(probe.isolation.as_str()))
+        .unwrap_or(Isolation::Plain);
+    let isolation = wanted.unwrap_or(best);
+    if isolation == best {
+        return Ok(Offer { probe, isolation });
+    }
+    if isolation != Isolation::Plain {
+        // Which of the two others there is depends on how this process was started.
+        let reason = reason_of(&probe);
+        return Err(ServiceError::Isolation { wanted: isolation, best, reason });
+    }
+    probe.isolation = "plain".to_owned();
+    for fault in &mut probe.faults {
+        if fault.possible && !WITHOUT_ISOLATION.contains(&fault.kind.as_str()) {
+            fault.possible = false;
+            fault.reason = "this agent was started with --isolation plain".to_owned();
+        }
+    }
+    Ok(Offer { probe, isolation })
+}
+
+fn reason_of(probe: &v1::NodeProbe) -> String {
+    let impossible = probe.faults.iter().find(|fault| !fault.possible && !fault.reason.is_empty());
+    impossible.map_or_else(
+        || "this process was started otherwise".to_owned(),
+        |fault| fault.reason.clone(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_without_isolation_says_which_faults_that_costs() {
+        let offer = offer(&[], Some(Isolation::Plain)).unwrap();
+        assert_eq!((offer.isolation, offer.probe.isolation.as_str()), (Isolation::Plain, "plain"));
+        let possible = |kind: &str| {
+            offer.probe.faults.iter().find(|f| f.kind == kind).map(|f| (f.possible, &f.reason))
+        };
+        assert_eq!(possible("kill").map(|(possible, _)| possible), Some(true));
+        for kind in ["delay", "fill_shm", "take_port", "limit_memory"] {
+            let (possible, reason) = possible(kind).unwrap();
+            assert!(!possible && !reason.is_empty(), "{kind}: {reason}");
+        }
+    }
+}
