@@ -133,13 +133,7 @@ fn set_sysctls(spec: &NodeSpec) -> Result<(), NodeError> {
     // The fabric carries IPv4; without this every interface sends IPv6 router solicitations.
     // Set before the interface exists, so that it never has an IPv6 address. Absent without IPv6.
     drop(sysctl::write("net.ipv6.conf.default.disable_ipv6", "1"));
-    // New namespaces inherit the machine's choice, which would make runs differ between machines.
-    let pinned = ["cubic", "reno"]
-        .iter()
-        .any(|name| sysctl::write("net.ipv4.tcp_congestion_control", name).is_ok());
-    if !pinned {
-        tracing::warn!("neither cubic nor reno is available: the machine's default is used");
-    }
+    pin_congestion_control();
     for (name, value) in &spec.limits.sysctls {
         sysctl::write(&format!("net.ipv4.{name}"), value).map_err(|error| NodeError::Limit {
             node: spec.node,
@@ -148,6 +142,17 @@ fn set_sysctls(spec: &NodeSpec) -> Result<(), NodeError> {
         })?;
     }
     Ok(())
+}
+
+/// Runs inside of a namespace. A new one inherits the machine's choice of congestion control, which
+/// would make runs differ between machines.
+pub(crate) fn pin_congestion_control() {
+    let pinned = ["cubic", "reno"]
+        .iter()
+        .any(|name| sysctl::write("net.ipv4.tcp_congestion_control", name).is_ok());
+    if !pinned {
+        tracing::warn!("neither cubic nor reno is available: the machine's default is used");
+    }
 }
 
 fn add_cgroups(built: &mut VirtualNode, spec: &NodeSpec) -> Result<(), NodeError> {

@@ -31,6 +31,7 @@ use crate::{
     },
 };
 
+pub(crate) use build::pin_congestion_control;
 pub use probe::{Probed, isolation};
 
 /// Name of the fabric's interface inside a node, for settings such as NCCL_SOCKET_IFNAME.
@@ -161,6 +162,11 @@ impl VirtualNode {
         self.inside
             .as_ref()
             .map_or_else(|| Ok(Vec::new()), |inside| inside.namespaces.inhabitants())
+    }
+
+    /// Its namespaces; none without isolation.
+    pub(crate) fn namespaces(&self) -> Option<&Namespaces> {
+        self.inside.as_ref().map(|inside| &*inside.namespaces)
     }
 
     /// What a child of this rank does before its program begins.

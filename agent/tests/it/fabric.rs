@@ -9,7 +9,10 @@ use std::{
 };
 
 use ringbreaker_agent::{
-    fabric::{Fabric, FabricError, Rule},
+    fabric::{
+        Fabric, FabricError, Rule,
+        bench::{self, BenchOptions},
+    },
     node::VirtualNode,
 };
 use ringbreaker_scenarios::{case::NodeLimits, units::Nanos};
@@ -288,4 +291,32 @@ fn threads_of(nodes: &[u32]) -> usize {
             number.and_then(|n| n.parse().ok()).is_some_and(|n| nodes.contains(&n))
         })
         .count()
+}
+
+#[test]
+fn the_benchmark_measures_both_paths_and_a_delay() {
+    if isolation().is_none() {
+        return;
+    }
+    let asked = Nanos::from_millis(2);
+    let measured = bench::run(&BenchOptions {
+        rounds: 1,
+        transfer: Duration::from_millis(50),
+        pings: 20,
+        delays: vec![(asked, 10)],
+    })
+    .unwrap();
+    let [round] = measured.rounds[..] else { panic!("{measured:?}") };
+    for path in [round.fabric, round.veth] {
+        assert!(path.bits_per_second > 0.0 && path.round_trip.p50 > Nanos::ZERO, "{measured:?}");
+    }
+    let [delay] = measured.delays[..] else { panic!("{measured:?}") };
+    assert!(delay.round_trip.p50 >= Nanos(2 * asked.0), "{measured:?}");
+}
+
+/// For people: `cargo test --release -p ringbreaker-agent --test it -- --ignored --nocapture figures`.
+#[test]
+#[ignore = "takes 15 s and prints figures; asserts nothing about speed"]
+fn figures_of_the_benchmark() {
+    println!("{:#?}", bench::run(&BenchOptions::default()).unwrap());
 }
