@@ -13,6 +13,7 @@
 
 pub mod history;
 pub mod outcome;
+pub mod render;
 pub mod report;
 pub mod store;
 pub mod verdict;
