@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     args::{Listing, ShowArgs},
-    documents::print,
+    documents::{print, tell},
 };
 use crate::{
     error::Error,
@@ -39,9 +39,7 @@ pub(super) fn list(format: Listing) -> Result<u8, Error> {
                 .iter()
                 .map(|(name, s, cases)| format!("{name:<width$}  {cases:>4} cases  {}", s.summary));
             print(&lines.collect::<Vec<_>>().join("\n"));
-            eprintln!(
-                "\n`ringbreaker show NAME` prints the cases, `ringbreaker run NAME` runs them"
-            );
+            tell("\n`ringbreaker show NAME` prints the cases, `ringbreaker run NAME` runs them");
         }
     }
     Ok(exit::PASS)
@@ -99,9 +97,9 @@ pub(super) fn check(files: &[String], format: Listing) -> Result<u8, Error> {
                 match checked {
                     Ok(cases) => print(&format!("{name}: right, {cases} cases")),
                     Err(Unright::Problems(problems)) => {
-                        eprintln!("{}", config::invalid(&problems).report());
+                        tell(&config::invalid(&problems).report());
                     }
-                    Err(Unright::Unread(error)) => eprintln!("{}", error.report()),
+                    Err(Unright::Unread(error)) => tell(&error.report()),
                 }
             }
         }

@@ -5,20 +5,24 @@ use std::{
     path::Path,
 };
 
-use ringbreaker_reports::report::RunReport;
+use ringbreaker_reports::{recording, render, report::RunReport};
 
 use super::args::Document;
-use crate::error::{Error, Internal};
+use crate::error::{Error, Expected, Internal};
 
 /// Columns of a table when standard output is no terminal.
 const WIDTH: u16 = 120;
 
 /// The document as text.
 pub(crate) fn render(report: &RunReport, format: Document, color: bool) -> Result<String, Error> {
-    let failed = |source| Internal::Document { source };
-    let text = format!("{} {format:?} {color}", report.verdict);
-    let _ = failed;
-    Ok(text)
+    let rendered = match format {
+        Document::Terminal => Ok(render::terminal::render(report, color, WIDTH)),
+        Document::Html => render::html::render(report),
+        Document::Junit => render::junit::render(report),
+        Document::Json => render::json::render(report),
+        Document::Markdown => Ok(render::markdown::render(report)),
+    };
+    rendered.map_err(|source| Internal::Document { source: Box::new(source) }.into())
 }
 
 /// The matrix as wide and colourful as standard output is.
@@ -27,13 +31,14 @@ pub(crate) fn for_terminal(report: &RunReport) -> String {
     let color = terminal && std::env::var_os("NO_COLOR").is_none();
     let width = terminal_size::terminal_size().filter(|_| terminal);
     let width = width.map_or(WIDTH, |(terminal_size::Width(columns), _)| columns);
-    format!("{color} {width} {}", report.verdict)
+    render::terminal::render(report, color, width)
 }
 
 /// Writes the run as recordings.
 pub(crate) fn record(dir: &Path, report: &RunReport) -> Result<(), Error> {
-    let _ = (dir, report);
-    Ok(())
+    recording::write(dir, report)
+        .map(drop)
+        .map_err(|source| Expected::Recording { source: Box::new(source) }.into())
 }
 
 /// Prints to standard output. A reader that has gone away (`| head`) is no failure.
@@ -42,4 +47,10 @@ pub(crate) fn print(text: &str) {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     // Whoever closed it does not want the rest.
     let _ = write!(out, "{text}{end}").and_then(|()| out.flush());
+}
+
+/// Says something on standard error. A terminal that has gone away must not keep us from healing.
+pub(crate) fn tell(text: &str) {
+    // There is nobody left to tell.
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -34,7 +34,7 @@ pub(crate) fn main() -> ExitCode {
     match dispatch(cli.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("{}", error.report());
+            documents::tell(&error.report());
             ExitCode::from(error.exit_code())
         }
     }

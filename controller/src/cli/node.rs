@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ringbreaker_agent as agent;
+use ringbreaker_agent::{self as agent, service::AgentOptions};
 use ringbreaker_proto::v1;
+use ringbreaker_scenarios::event::Isolation;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     args::{AgentArgs, IsolationWord, Listing, StateDir},
@@ -13,15 +16,56 @@ use super::{
     runtime,
 };
 use crate::{
-    error::{Error, Expected},
+    error::{Error, Expected, Internal},
     exit,
     run::{config::state_directory, header},
 };
 
 /// Serves a controller until it says so, or until SIGINT or SIGTERM.
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Error> {
-    let _ = args;
-    Ok(exit::INTERNAL)
+    // Before the user namespace makes us look like root, whose place is another.
+    let state = state_directory(args.state.state);
+    agent::sys::userns::enter();
+    let options = AgentOptions {
+        controller: args.controller,
+        state,
+        lane: args.lane,
+        nccl: args.nccl.nccl,
+        isolation: args.isolation.map(isolation),
+    };
+    runtime()?.block_on(async {
+        let stop = CancellationToken::new();
+        stop_on_signals(stop.clone())
+            .map_err(|source| Internal::Io { doing: "watch for signals", source })?;
+        agent::service::run(options, stop)
+            .await
+            .map_err(|source| Expected::Agent { source: Box::new(source) })?;
+        Ok(exit::PASS)
+    })
+}
+
+fn isolation(word: IsolationWord) -> Isolation {
+    match word {
+        IsolationWord::Namespaces => Isolation::Namespaces,
+        IsolationWord::UserNamespace => Isolation::UserNamespace,
+        IsolationWord::Plain => Isolation::Plain,
+    }
+}
+
+/// The first SIGINT or SIGTERM asks the agent to heal and leave; later ones change nothing.
+fn stop_on_signals(stop: CancellationToken) -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            stop.cancel();
+        }
+    });
+    Ok(())
 }
 
 /// A rank; returns its exit code.

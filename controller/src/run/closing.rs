@@ -9,7 +9,7 @@ use super::{Conduct, config::Manner, estimate, ledger::Ledger};
 use crate::{
     cli::{
         args::{Document, Listing},
-        documents,
+        documents::{self, tell},
     },
     error::{Error, Expected},
     exit,
@@ -27,6 +27,8 @@ pub(crate) async fn conclude(
     elapsed: Nanos,
 ) -> Result<u8, Error> {
     let Conduct { id, not_healed, interrupted } = conduct;
+    let pending = ledger.pending(&id).await?.len();
+    let interrupted = interrupted && pending > 0;
     if !interrupted {
         ledger.finish(&id, jiff::Timestamp::now().to_string()).await?;
     }
@@ -42,15 +44,14 @@ pub(crate) async fn conclude(
         Listing::Text => documents::print(&documents::for_terminal(&report)),
     }
     for line in &not_healed {
-        eprintln!("ringbreaker: not healed: {line}");
+        tell(&format!("ringbreaker: not healed: {line}"));
     }
-    eprintln!("{}", summary(&report, elapsed, &page));
+    tell(&summary(&report, elapsed, &page));
     if interrupted {
-        eprintln!(
-            "interrupted, everything was healed first; `{}` finishes the {} pending cases",
-            resume(&id, manner),
-            ledger.pending(&id).await?.len(),
-        );
+        let resume = resume(&id, manner);
+        tell(&format!(
+            "interrupted, everything was healed first; `{resume}` finishes the {pending} pending cases"
+        ));
     }
     Ok(exit_code(report.verdict, interrupted, !not_healed.is_empty()))
 }

@@ -33,6 +33,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cli::documents::tell,
     cluster::{
         Cluster,
         local::{Local, Recipe},
@@ -75,7 +76,7 @@ pub(crate) async fn start(beginning: Beginning, manner: Manner) -> Result<u8, Er
     let mut conduct = match conducted {
         Ok(conduct) => conduct,
         Err(error) => {
-            left.for_each(|line| eprintln!("ringbreaker: {line}"));
+            left.for_each(|line| tell(&format!("ringbreaker: {line}")));
             // Empty unless the run was begun.
             let _ = tokio::fs::remove_dir(&directory).await;
             return Err(error);
@@ -147,10 +148,8 @@ async fn conduct(
         driver.progress.note(&format!("clocks of agents and controller differ by at most {most}"));
     }
     if let Err(error) = ran {
-        eprintln!(
-            "ringbreaker: what is done is stored; `{}` finishes the rest",
-            closing::resume(&id, manner)
-        );
+        let resume = closing::resume(&id, manner);
+        tell(&format!("ringbreaker: what is done is stored; `{resume}` finishes the rest"));
         return Err(error);
     }
     let interrupted = driver.interruptions > 0;
@@ -175,10 +174,10 @@ impl Served {
             .local_addr()
             .map_err(|source| Internal::Io { doing: "find the port listened on", source })?;
         if let Agents::Guests { wanted, .. } = manner.agents {
-            eprintln!(
+            tell(&format!(
                 "listening on {address}; waiting for {wanted} agent(s): \
                  `ringbreaker agent --controller {address}`"
-            );
+            ));
         }
         let stop = CancellationToken::new();
         let task = server::serve(listener, inbox, stop.clone());

@@ -18,7 +18,7 @@ use ringbreaker_scenarios::{
 };
 
 use super::{estimate, lane::AgentId};
-use crate::clock;
+use crate::{cli::documents::tell, clock};
 
 /// The display of one run.
 pub(crate) struct Progress {
@@ -72,7 +72,7 @@ impl Progress {
         match &self.view {
             // The display itself cannot be told that standard error is closed.
             View::Live { all, .. } => drop(all.println(text)),
-            View::Plain => eprintln!("{text}"),
+            View::Plain => tell(text),
             View::Quiet => {}
         }
     }
@@ -80,7 +80,7 @@ impl Progress {
     /// Something that must be known, even when quiet.
     pub(crate) fn warn(&self, text: &str) {
         match &self.view {
-            View::Quiet => eprintln!("ringbreaker: {text}"),
+            View::Quiet => tell(&format!("ringbreaker: {text}")),
             View::Live { .. } | View::Plain => self.note(&format!("! {text}")),
         }
     }
@@ -214,4 +214,81 @@ fn line(result: &CaseResult, finished: usize, total: usize, color: bool) -> Stri
         plan.row_label(),
     );
     text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ringbreaker_reports::history::{CaseHistory, RunHeader};
+    use ringbreaker_scenarios::{
+        event::{Detection, EndReason, ExitStatus},
+        words::{Backend, Phase},
+    };
+
+    use super::*;
+    use crate::run::sample;
+
+    fn header() -> RunHeader {
+        RunHeader {
+            id: "r1".into(),
+            scenario: "sample".into(),
+            summary: String::new(),
+            scenario_text: String::new(),
+            seed: 1,
+            backend: Backend::Host,
+            started: "2026-12-01T05:15:30Z".into(),
+            ended: None,
+            command: vec![],
+            version: String::new(),
+            commit: None,
+            environment: BTreeMap::new(),
+            probe: String::new(),
+            notes: vec![],
+        }
+    }
+
+    fn result(what: Vec<(u64, Option<u32>, What)>) -> CaseResult {
+        let event = |(at, rank, what)| Event { at: Nanos::from_millis(at), rank, what };
+        let events = what.into_iter().map(event).collect();
+        let history = CaseHistory { plan: sample::plan(3), attempt: 1, events };
+        CaseResult::of(history, &header())
+    }
+
+    #[test]
+    fn a_finished_case_is_told_with_who_noticed_and_after_how_long() {
+        let exited = |status, by_harness| What::RankExited { status, by_harness };
+        let detection = Detection {
+            detector: Detector::AsyncError,
+            phase: Phase::Steady,
+            code: Some(6),
+            message: "remote error".into(),
+            op: Some(5),
+            blames: None,
+        };
+        let result = result(vec![
+            (0, None, What::Began),
+            (10, None, What::Steady),
+            (20, None, What::FaultTriggered { fault: 0 }),
+            (20, None, What::FaultInjected { fault: 0 }),
+            (21, None, What::FaultWitnessed { fault: 0, evidence: "gone".into() }),
+            (21, Some(1), exited(ExitStatus::Signal(9), false)),
+            (51, Some(0), What::Detected(detection)),
+            (60, Some(0), exited(ExitStatus::Code(3), false)),
+            (61, None, What::Ended { because: EndReason::RanksGone }),
+        ]);
+        let line = line(&result, 7, 28, false);
+        assert!(line.starts_with(" 7/28  "), "{line}");
+        assert!(line.contains("failed-clean") && line.contains("NCCL_TIMEOUT=2s"), "{line}");
+        assert!(line.ends_with("async-error after 30ms"), "{line}");
+    }
+
+    #[test]
+    fn a_case_that_could_not_run_is_told_as_such() {
+        let result = result(vec![
+            (0, None, What::Unavailable { reason: "no GPU".into() }),
+            (0, None, What::Ended { because: EndReason::Unavailable }),
+        ]);
+        assert!(line(&result, 1, 1, false).contains("not-runnable"));
+    }
 }
