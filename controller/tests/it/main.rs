@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot go on in a test fails it")]
 
 mod command_line;
-
+mod interruptions;
 mod program;
 mod scripted_agent;
+mod whole_runs;

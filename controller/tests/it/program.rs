@@ -93,17 +93,36 @@ impl Place {
             .collect()
     }
 
-    /// Waits until no process of this place is left and its state directory is empty.
+    /// Waits until no process of this place is left, its state directory is empty, and no cgroup of
+    /// a dead agent is there. (Other tests' agents live at the same time.)
     pub(crate) fn must_become_clean(&self) {
         eventually("this place to become clean", || {
             let (processes, state) = (self.processes(), self.left_in_state());
-            if processes.is_empty() && state.is_empty() {
+            let cgroups = orphaned_cgroups(Path::new("/sys/fs/cgroup"));
+            if processes.is_empty() && state.is_empty() && cgroups.is_empty() {
                 Ok(())
             } else {
-                Err(format!("processes {processes:#?}, state {state:#?}"))
+                Err(format!("processes {processes:#?}, state {state:#?}, cgroups {cgroups:#?}"))
             }
         });
     }
+}
+
+/// Cgroups that carry the number of an agent that is dead.
+fn orphaned_cgroups(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in entries(root).into_iter().filter(|path| path.is_dir()) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if let Some(rest) = name.strip_prefix("ringbreaker-") {
+            let pid = rest.split('-').next().unwrap();
+            if !Path::new("/proc").join(pid).exists() {
+                found.push(path);
+            }
+        } else {
+            found.extend(orphaned_cgroups(&path));
+        }
+    }
+    found
 }
 
 fn entries(path: &Path) -> Vec<PathBuf> {
