@@ -114,7 +114,8 @@ fn orphaned_cgroups(root: &Path) -> Vec<PathBuf> {
     for path in entries(root).into_iter().filter(|path| path.is_dir()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if let Some(rest) = name.strip_prefix("ringbreaker-") {
-            let pid = rest.split('-').next().unwrap();
+            let number = |part: &&str| part.parse::<u32>().is_ok();
+            let pid = rest.split('-').find(number).unwrap_or_default();
             if !Path::new("/proc").join(pid).exists() {
                 found.push(path);
             }
