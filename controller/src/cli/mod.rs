@@ -3,9 +3,11 @@
 //! - [`args`]: what can be typed;
 //! - [`catalogue`]: scenarios, without running them; [`runs`]: stored runs, offline;
 //! - [`node`]: what runs on nodes (agent, rank, guard, recover, probe);
+//! - [`bench`]: measurements without faults;
 //! - [`documents`]: a run's report in each format.
 
 pub(crate) mod args;
+mod bench;
 mod catalogue;
 pub(crate) mod documents;
 mod node;
@@ -55,6 +57,7 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::Guard { journal } => Ok(node::guard(&journal)),
         Command::PressMemory => Ok(node::press_memory()),
         Command::Recover(state) => node::recover(state),
+        Command::Bench(args) => bench::bench(&args),
         Command::Probe { nccl, format } => node::probe(&nccl.nccl, format),
         Command::Completions { shell } => {
             clap_complete::generate(

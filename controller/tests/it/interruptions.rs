@@ -30,9 +30,8 @@ inject.stop = {}
 /// A run in which two cases are in flight and at least one is done.
 fn midway(place: &Place) -> (Running, String) {
     let file = place.scenario("stop.toml", STOP);
-    let arguments = [
-        "run", file.to_str().unwrap(), "--backend", "host", "--lanes", "2", "--lease", "2s",
-    ];
+    let arguments =
+        ["run", file.to_str().unwrap(), "--backend", "host", "--lanes", "2", "--lease", "2s"];
     let mut run = place.start(&arguments);
     let line = run.hear("run 2");
     let id = line.split_whitespace().nth(1).unwrap().trim_end_matches(':').to_owned();
@@ -106,7 +105,8 @@ fn an_agent_of(controller: &Running) -> i32 {
                 text.split_whitespace().next()?.parse().ok()
             })
         };
-        found = text.split_whitespace().next().and_then(|pid| pid.parse().ok()).or_else(of_any_thread);
+        found =
+            text.split_whitespace().next().and_then(|pid| pid.parse().ok()).or_else(of_any_thread);
         found.map(drop).ok_or_else(|| "no child".to_owned())
     });
     found.unwrap()

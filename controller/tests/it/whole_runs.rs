@@ -78,8 +78,14 @@ fn an_expectation_that_does_not_hold_fails_the_run() {
 fn an_agent_that_the_user_starts_serves_a_run() {
     let place = Place::new();
     let file = place.scenario("kill.toml", KILL);
-    let mut controller =
-        place.start(&["serve", file.to_str().unwrap(), "--listen", "127.0.0.1:0", "--backend", "host"]);
+    let mut controller = place.start(&[
+        "serve",
+        file.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--backend",
+        "host",
+    ]);
     let line = controller.hear("listening on");
     let address = line.split_whitespace().nth(2).unwrap().trim_end_matches(';').to_owned();
     let agent = place.start(&["agent", "--controller", &address]);
