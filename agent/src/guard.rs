@@ -102,13 +102,17 @@ impl Guard {
     ///
     /// # Errors
     /// When the guard is gone already: something ended it.
-    pub fn dismiss(mut self) -> Result<(), GuardError> {
-        let mut tell = || {
-            self.pipe.write_all(GOODBYE)?;
-            self.child.wait()
-        };
+    pub fn dismiss(self) -> Result<(), GuardError> {
+        let Guard { mut child, mut pipe } = self;
+        let told = pipe.write_all(GOODBYE);
+        // It reads to the end of the pipe before it leaves.
+        drop(pipe);
         let program = PathBuf::from("guard");
-        tell().map(drop).map_err(|source| GuardError { step: "dismiss", program, source })
+        told.and_then(|()| child.wait().map(drop)).map_err(|source| GuardError {
+            step: "dismiss",
+            program,
+            source,
+        })
     }
 }
 

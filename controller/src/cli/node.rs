@@ -6,7 +6,6 @@ use ringbreaker_agent::{self as agent, service::AgentOptions};
 use ringbreaker_proto::v1;
 use ringbreaker_scenarios::event::Isolation;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -16,12 +15,12 @@ use super::{
     runtime,
 };
 use crate::{
-    error::{Error, Expected, Internal},
+    error::{Error, Expected},
     exit,
     run::{config::state_directory, header},
 };
 
-/// Serves a controller until it says so, or until SIGINT or SIGTERM.
+/// Serves a controller until it says so, or until SIGINT or SIGTERM (which the service watches).
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Error> {
     // Before the user namespace makes us look like root, whose place is another.
     let state = state_directory(args.state.state);
@@ -34,10 +33,7 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Error> {
         isolation: args.isolation.map(isolation),
     };
     runtime()?.block_on(async {
-        let stop = CancellationToken::new();
-        stop_on_signals(stop.clone())
-            .map_err(|source| Internal::Io { doing: "watch for signals", source })?;
-        agent::service::run(options, stop)
+        agent::service::run(options, CancellationToken::new())
             .await
             .map_err(|source| Expected::Agent { source: Box::new(source) })?;
         Ok(exit::PASS)
@@ -50,22 +46,6 @@ fn isolation(word: IsolationWord) -> Isolation {
         IsolationWord::UserNamespace => Isolation::UserNamespace,
         IsolationWord::Plain => Isolation::Plain,
     }
-}
-
-/// The first SIGINT or SIGTERM asks the agent to heal and leave; later ones change nothing.
-fn stop_on_signals(stop: CancellationToken) -> std::io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            stop.cancel();
-        }
-    });
-    Ok(())
 }
 
 /// A rank; returns its exit code.
