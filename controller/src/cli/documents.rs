@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use ringbreaker_reports::report::RunReport;
+use ringbreaker_reports::{render, report::RunReport};
 
 use super::args::Document;
 use crate::error::{Error, Expected, Internal};
@@ -15,9 +15,14 @@ const WIDTH: u16 = 120;
 
 /// The document as text.
 pub(crate) fn render(report: &RunReport, format: Document, color: bool) -> Result<String, Error> {
-    let _ = (color, format);
-    serde_json::to_string_pretty(report)
-        .map_err(|source| Internal::Document { source: Box::new(source) }.into())
+    let rendered = match format {
+        Document::Terminal => Ok(render::terminal::render(report, color, WIDTH)),
+        Document::Html => Ok(render::markdown::render(report)),
+        Document::Junit => render::junit::render(report),
+        Document::Json => render::json::render(report),
+        Document::Markdown => Ok(render::markdown::render(report)),
+    };
+    rendered.map_err(|source| Internal::Document { source: Box::new(source) }.into())
 }
 
 /// The matrix as wide and colourful as standard output is.
@@ -26,7 +31,7 @@ pub(crate) fn for_terminal(report: &RunReport) -> String {
     let color = terminal && std::env::var_os("NO_COLOR").is_none();
     let width = terminal_size::terminal_size().filter(|_| terminal);
     let width = width.map_or(WIDTH, |(terminal_size::Width(columns), _)| columns);
-    format!("{color} {width} {:#?}", report.findings)
+    render::terminal::render(report, color, width)
 }
 
 /// Writes the run as recordings.
