@@ -8,3 +8,5 @@ mod ground;
 mod inject;
 #[cfg(test)]
 mod node;
+#[cfg(test)]
+mod service;

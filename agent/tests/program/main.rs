@@ -3,6 +3,7 @@
 
 mod agent;
 mod rank;
+mod serve;
 
 use std::{env, path::Path, process::exit};
 
@@ -17,6 +18,7 @@ fn main() {
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
         ["rank", hold] => rank::play(hold, None),
         ["rank", hold, send_to] => rank::play(hold, Some(send_to)),
+        ["serve", controller, state] => serve::serve(controller, Path::new(state)),
         ["agent", directory, plan] => agent::play(Path::new(directory), plan),
         other => {
             eprintln!("no such part: {other:?}");

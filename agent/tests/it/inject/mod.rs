@@ -8,5 +8,5 @@ mod memory;
 mod network;
 mod port;
 mod process;
-mod rig;
+pub(crate) mod rig;
 mod shm;

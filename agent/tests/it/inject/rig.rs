@@ -27,9 +27,9 @@ use ringbreaker_scenarios::{
 };
 
 /// The program of this crate's tests.
-pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_ringbreaker-agent-test");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_ringbreaker-agent-test");
 /// How long anything may take; nothing is measured against it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A case in miniature: two nodes, one rank on each.
 pub(super) struct Rig {
