@@ -7,7 +7,11 @@ use std::{
     net::{TcpListener, TcpStream},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{fs::MetadataExt, net::UnixStream},
+        unix::{
+            fs::{MetadataExt, PermissionsExt},
+            net::UnixStream,
+            process::CommandExt,
+        },
     },
     path::{Path, PathBuf},
     process::{Command, Stdio as ChildStdio},
@@ -268,7 +272,42 @@ fn a_stopped_child_shows_it_and_a_child_of_another_start_time_is_never_signalled
     assert!(!child.signal(Signal::SIGKILL).unwrap());
 }
 
-/// Names the file to which the owner below writes what it made; without it the owner does nothing.
+#[test]
+fn an_agent_without_root_becomes_root_of_a_user_namespace_or_says_why_not() {
+    const NOBODY: u32 = 65534;
+    if !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED: only root can start a process as somebody else");
+        return;
+    }
+    // Where anybody may execute it; a checkout often is not.
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = directory.path().join("program");
+    fs::copy(env!("CARGO_BIN_EXE_ringbreaker-agent-test"), &program).unwrap();
+    let output = Command::new(&program)
+        .arg("enter-user-namespace")
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    let (entered, probed) = text.split_once('\n').unwrap();
+    if entered.starts_with("Plain") {
+        assert!(entered.contains("run as root"), "{entered}");
+        println!("SKIPPED: user namespaces are not allowed here: {entered}");
+        return;
+    }
+    assert!(entered.starts_with("UserNamespace as 0: "), "{entered}");
+    // Whether /dev/net/tun may be opened by everybody differs between distributions.
+    assert!(
+        probed.contains("isolation: UserNamespace") || probed.contains("/dev/net/tun"),
+        "{probed}"
+    );
+}
+
+/// Set for the owner below; without it the owner does nothing.
 const OWNER: &str = "RINGBREAKER_TEST_OWNER";
 
 /// Not a test by itself: the process that the next test kills.

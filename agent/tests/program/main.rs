@@ -7,13 +7,19 @@ mod serve;
 
 use std::{env, path::Path, process::exit};
 
-use ringbreaker_agent::{guard, inject::memory};
+use ringbreaker_agent::{guard, inject::memory, node, sys::userns};
 
 fn main() {
     let args: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let code = match words.as_slice() {
         ["guard", "--journal", file] => guard::main(Path::new(file)),
+        ["enter-user-namespace"] => {
+            let entered = userns::enter();
+            println!("{:?} as {}: {:?}", entered.isolation, nix::unistd::geteuid(), entered.reason);
+            println!("{:?}", node::isolation());
+            0
+        }
         ["press-memory"] => memory::press(),
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
         ["rank", hold] => rank::play(hold, None),
