@@ -1,6 +1,11 @@
 //! What injectors act on: the nodes, ranks and links of one case.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use ringbreaker_scenarios::{
     case::{Node, Rank},
@@ -21,6 +26,7 @@ pub struct Ground {
     /// Where helper processes leave their complaints.
     pub(super) directory: PathBuf,
     program: Option<PathBuf>,
+    gpus: BTreeMap<Rank, u32>,
 }
 
 /// The nodes that a fault acts on.
@@ -55,7 +61,15 @@ impl Ground {
         directory: PathBuf,
     ) -> Ground {
         let links = fabric.map(|fabric| Arc::new(Links::new(fabric)));
-        Ground { nodes, links, ranks, rendezvous_port, directory, program: None }
+        Ground {
+            nodes,
+            links,
+            ranks,
+            rendezvous_port,
+            directory,
+            program: None,
+            gpus: BTreeMap::new(),
+        }
     }
 
     /// Takes helper processes from this executable instead of the running one.
@@ -63,6 +77,19 @@ impl Ground {
     pub fn with_program(mut self, program: PathBuf) -> Ground {
         self.program = Some(program);
         self
+    }
+
+    /// Says which GPU (CUDA device index) each rank uses; without, GPU faults are refused.
+    #[must_use]
+    pub fn with_gpus(mut self, gpus: BTreeMap<Rank, u32>) -> Ground {
+        self.gpus = gpus;
+        self
+    }
+
+    /// The GPUs that ranks of these nodes use.
+    pub(super) fn gpus_of(&self, nodes: &[Node]) -> BTreeSet<u32> {
+        let here = self.ranks.iter().filter(|rank| nodes.contains(&rank.node));
+        here.filter_map(|rank| self.gpus.get(&rank.rank).copied()).collect()
     }
 
     pub(super) fn program(&self) -> io::Result<PathBuf> {

@@ -54,8 +54,8 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::LimitMemory(fault) => {
             Box::new(memory::RankMemory::new(fault, ranks()?, ground)?)
         }
-        FaultKind::HoldGpuMemory(_) => {
-            return Err(InjectError::not_possible(name, "this build cannot hold GPU memory yet"));
+        FaultKind::HoldGpuMemory(fault) => {
+            Box::new(memory::GpuMemory::new(fault, &plan.target.nodes, ground)?)
         }
         FaultKind::Delay(fault) => shaped(network::Effect::delay(fault))?,
         FaultKind::Loss(fault) => shaped(network::Effect::loss(fault))?,

@@ -99,7 +99,9 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
     Err("nobody killed this agent".into())
 }
 
-fn build(directory: &Path) -> Result<(Arc<Vec<VirtualNode>>, Arc<Fabric>), Box<dyn Error>> {
+type Built = (Arc<Vec<VirtualNode>>, Arc<Fabric>);
+
+fn build(directory: &Path) -> Result<Built, Box<dyn Error>> {
     let isolation = node::isolation().isolation;
     let limits = NodeLimits { shm_size: Some(Bytes(8 << 20)), ..NodeLimits::default() };
     let name = directory.file_name().unwrap_or_default().to_string_lossy();

@@ -22,6 +22,7 @@ fn main() {
         }
         ["press-memory"] => memory::press(),
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
+        ["hold-gpu-memory"] => memory::hold_gpu(),
         ["rank", hold] => rank::play(hold, None),
         ["rank", hold, send_to] => rank::play(hold, Some(send_to)),
         ["serve", controller, state] => serve::serve(controller, Path::new(state)),

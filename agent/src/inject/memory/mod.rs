@@ -1,7 +1,8 @@
 //! Faults of memory, each by a helper process that takes it: in a rank's cgroup, and on the GPU.
 
+mod gpu;
 mod press;
 mod rank;
 
-pub use self::press::press;
-pub(super) use self::rank::RankMemory;
+pub(super) use self::{gpu::GpuMemory, rank::RankMemory};
+pub use self::{gpu::hold_gpu, press::press};

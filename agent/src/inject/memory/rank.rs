@@ -116,21 +116,22 @@ impl Pressed {
     }
 
     fn press(&mut self, leave: Bytes) -> io::Result<()> {
-        let preference = match self.spared {
-            true => None,
-            false => oom::prefer(self.rank.pid, self.rank.start_time, oom::FIRST)?,
-        };
         let cgroup = self.cgroup()?;
-        cgroup.join(self.presser.pid()).map_err(refused)?;
         let before = Before {
             limit: cgroup.memory_limit().map_err(refused)?,
             oom_kills: cgroup.oom_kills().map_err(refused)?,
-            preference,
+            preference: match self.spared {
+                true => None,
+                false => oom::prefer(self.rank.pid, self.rank.start_time, oom::FIRST)?,
+            },
         };
+        // From here on healing has something to take back, whatever fails below.
+        self.before = Some(before);
+        let cgroup = self.cgroup()?;
+        cgroup.join(self.presser.pid()).map_err(refused)?;
         let wanted = cgroup.memory_usage().map_err(refused)?.0 + HEADROOM + leave.0;
         let limit = Bytes(before.limit.map_or(wanted, |limit| limit.0.min(wanted)));
         cgroup.set_memory_limit(Some(limit)).map_err(refused)?;
-        self.before = Some(before);
         self.limit = limit;
         if leave == Bytes(0) {
             // No answer comes: the kernel holds the presser until the OOM killer has made room. More

@@ -4,11 +4,11 @@ use ringbreaker_agent::journal::Undo;
 use ringbreaker_scenarios::{
     case::NodeLimits,
     event::ExitStatus,
-    fault::{FaultKind, LimitMemory},
+    fault::{FaultKind, HoldGpuMemory, LimitMemory},
     units::Bytes,
 };
 
-use super::rig::{PATIENCE, Rig, can_isolate, rank};
+use super::rig::{PATIENCE, Rig, can_isolate, node, rank};
 
 const MIB: u64 = 1 << 20;
 
@@ -59,6 +59,14 @@ fn limit_memory_with_a_margin_leaves_no_more_than_it_and_gives_all_back() {
     assert_eq!(cgroup.memory_limit().unwrap(), None);
     assert!(cgroup.memory_usage().unwrap().0 < before.0 + 4 * MIB);
     injector.heal().unwrap();
+}
+
+#[test]
+fn hold_gpu_memory_is_refused_when_no_rank_uses_a_gpu() {
+    let rig = Rig::small();
+    let fault = FaultKind::HoldGpuMemory(HoldGpuMemory { leave: Bytes(10 * MIB) });
+    let error = rig.injector(fault, node(0)).err().unwrap();
+    assert!(error.to_string().contains("no rank of these nodes uses a GPU"), "{error}");
 }
 
 #[test]
