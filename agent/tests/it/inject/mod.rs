@@ -4,6 +4,7 @@
 mod audit;
 mod crash;
 mod documented;
+mod guard;
 mod memory;
 mod network;
 mod port;
