@@ -1,10 +1,12 @@
 //! Documents about a run. Each is a function of a [`crate::report::RunReport`] and nothing else.
 //!
 //! - [`terminal`]: the matrix as a table, for people at a prompt;
+//! - [`html`]: one self-contained page;
 //! - [`junit`]: for continuous integration;
 //! - [`json`]: everything, for machines, in a stable shape;
 //! - [`markdown`]: for issues and pull requests.
 
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;

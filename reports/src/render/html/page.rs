@@ -1,0 +1,187 @@
+//! What the page as a whole is filled with.
+
+use askama::Template;
+use ringbreaker_scenarios::words::Outcome;
+
+use super::case::CaseView;
+use crate::{
+    render::phrases::{self, Tone},
+    report::{Cell, Matrix, RunReport, Weight},
+};
+
+/// A cell with more repetitions than this links to the first ones only.
+const LINKED: usize = 6;
+
+#[derive(Template)]
+#[template(path = "report.html")]
+pub(super) struct Page<'a> {
+    report: &'a RunReport,
+    verdict: Mark,
+    totals: String,
+    took: Option<String>,
+    /// The swept settings' names, the head of the first column.
+    corner: String,
+    rows: Vec<RowView<'a>>,
+    legend: Vec<Meaning>,
+    findings: Vec<FindingView<'a>>,
+    cases: Vec<CaseView<'a>>,
+    /// Outcomes that occur, for the filter.
+    outcomes: Vec<&'static str>,
+    command: String,
+}
+
+/// A verdict as the page shows it.
+pub(super) struct Mark {
+    pub(super) word: &'static str,
+    pub(super) sign: &'static str,
+}
+
+struct RowView<'a> {
+    label: String,
+    cells: Vec<Option<CellView>>,
+    title: &'a str,
+}
+
+struct CellView {
+    class: &'static str,
+    words: Vec<String>,
+    time: String,
+    spread: String,
+    mark: Option<Mark>,
+    /// Number of the case that the cell leads to: the first that did not pass, or the first.
+    first: Option<u32>,
+    /// Numbers of the repetitions.
+    repetitions: Vec<u32>,
+    more: usize,
+}
+
+struct Meaning {
+    class: &'static str,
+    word: &'static str,
+    meaning: &'static str,
+}
+
+struct FindingView<'a> {
+    class: &'static str,
+    word: &'static str,
+    sentence: &'a str,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn of(report: &'a RunReport) -> Page<'a> {
+        let outcomes: Vec<&Outcome> = Outcome::ALL
+            .iter()
+            .filter(|outcome| report.cases.iter().any(|case| case.report.outcome == **outcome))
+            .collect();
+        Page {
+            report,
+            verdict: Mark::of(report.verdict),
+            totals: phrases::totals(report),
+            took: phrases::duration(report).map(|time| time.to_string()),
+            corner: corner(&report.matrix),
+            rows: report.matrix.rows.iter().map(|row| RowView::of(row, report)).collect(),
+            legend: outcomes.iter().map(|outcome| Meaning::of(**outcome)).collect(),
+            findings: report
+                .findings
+                .iter()
+                .map(|finding| {
+                    let (class, word) = match finding.weight {
+                        Weight::Alarm => ("bad", "alarm"),
+                        Weight::Warning => ("uneasy", "warning"),
+                        Weight::Remark => ("void", "remark"),
+                    };
+                    FindingView { class, word, sentence: &finding.sentence }
+                })
+                .collect(),
+            cases: report.cases.iter().map(CaseView::of).collect(),
+            outcomes: outcomes.iter().map(|outcome| outcome.word()).collect(),
+            command: report.header.command.join(" "),
+        }
+    }
+}
+
+impl Mark {
+    pub(super) fn of(verdict: ringbreaker_scenarios::words::Verdict) -> Mark {
+        Mark { word: verdict.word(), sign: phrases::mark(verdict) }
+    }
+}
+
+/// Names of the swept settings where every row has the same ones.
+fn corner(matrix: &Matrix) -> String {
+    match matrix.rows.first() {
+        Some(row) if !row.settings.is_empty() && same_names(matrix) => {
+            row.settings.keys().cloned().collect::<Vec<_>>().join(" · ")
+        }
+        _ => "settings".to_owned(),
+    }
+}
+
+fn same_names(matrix: &Matrix) -> bool {
+    let names = |row: &crate::report::Row| row.settings.keys().cloned().collect::<Vec<_>>();
+    matrix.rows.windows(2).all(|pair| names(&pair[0]) == names(&pair[1]))
+}
+
+impl<'a> RowView<'a> {
+    fn of(row: &'a crate::report::Row, report: &RunReport) -> RowView<'a> {
+        let label = if !row.settings.is_empty() && same_names(&report.matrix) {
+            row.settings.values().cloned().collect::<Vec<_>>().join(" · ")
+        } else {
+            row.label.clone()
+        };
+        let cells = row.cells.iter().map(|cell| cell.as_ref().map(|c| CellView::of(c, report)));
+        RowView { label, cells: cells.collect(), title: &row.label }
+    }
+}
+
+impl CellView {
+    fn of(cell: &Cell, report: &RunReport) -> CellView {
+        let number = |at: usize| report.cases[at].history.plan.index;
+        let worst = cell.cases.iter().copied().max_by_key(|&at| {
+            // The first of the worst: earlier positions win among equals.
+            (report.cases[at].verdict.verdict, std::cmp::Reverse(at))
+        });
+        let detection = phrases::detection(cell);
+        let (time, spread) = match detection.split_once(" (") {
+            Some((time, spread)) => (time.to_owned(), spread.replace(')', "")),
+            None => (detection, String::new()),
+        };
+        let several = cell.cases.len() > 1;
+        CellView {
+            class: class(Tone::of_cell(cell)),
+            words: phrases::outcomes(cell).split(", ").map(str::to_owned).collect(),
+            time,
+            spread,
+            mark: cell.verdict.map(Mark::of),
+            first: worst.map(number),
+            repetitions: cell
+                .cases
+                .iter()
+                .filter(|_| several)
+                .take(LINKED)
+                .map(|&at| number(at))
+                .collect(),
+            more: cell.cases.len().saturating_sub(LINKED),
+        }
+    }
+}
+
+impl Meaning {
+    fn of(outcome: Outcome) -> Meaning {
+        Meaning {
+            class: class(Tone::of(outcome)),
+            word: outcome.word(),
+            meaning: phrases::meaning(outcome),
+        }
+    }
+}
+
+/// The style sheet's name of a tone.
+pub(super) fn class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Fine => "fine",
+        Tone::Handled => "handled",
+        Tone::Uneasy => "uneasy",
+        Tone::Bad => "bad",
+        Tone::Void => "void",
+    }
+}
