@@ -12,7 +12,7 @@
 //!
 //! - `packet`, `course`: pure; what happens to a packet;
 //! - `reader`, `switch`, `queue`: the threads, and what they share;
-//! - [`bench`]: how fast and how exact it is, beside the kernel's own veth.
+//! - [`mod@bench`]: how fast and how exact it is, beside the kernel's own veth.
 
 pub mod bench;
 mod counters;
