@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_log_that_does_not_exist_says_nothing() {
         let path = Path::new("/nonexistent/rank0.log");
-        assert_eq!(decisive_lines(path).unwrap(), [String::new(); 0]);
+        assert!(decisive_lines(path).unwrap().is_empty());
         assert!(last_words(path).contains("said nothing"));
     }
 }
