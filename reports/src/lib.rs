@@ -13,6 +13,7 @@
 
 pub mod history;
 pub mod outcome;
+pub mod recording;
 pub mod render;
 pub mod report;
 pub mod store;
