@@ -6,10 +6,11 @@ use nix::sys::signal::Signal;
 
 use crate::program::{Place, Running, eventually};
 
-/// Six cases in which a stopped rank is noticed after a second, and nobody ends before.
+/// Six cases in which a stopped rank is noticed after a second; it stays until the cap.
 const STOP: &str = r#"
 summary = "one rank of two is stopped"
 repetitions = 6
+case_cap = "4s"
 [cluster]
 nodes = 2
 ranks_per_node = 1
