@@ -71,9 +71,6 @@ pub(crate) enum Expected {
     /// An output file that cannot be written.
     #[error("failed to write {}", path.display())]
     Output { path: PathBuf, source: io::Error },
-    /// Recordings that cannot be written.
-    #[error(transparent)]
-    Recording { source: Box<dyn std::error::Error + Send + Sync> },
     /// The agent could not serve.
     #[error(transparent)]
     Agent { source: Box<dyn std::error::Error + Send + Sync> },
@@ -117,7 +114,6 @@ impl Error {
                 Expected::NoBackend { .. }
                 | Expected::NoAgents { .. }
                 | Expected::AgentStart { .. }
-                | Expected::Recording { .. }
                 | Expected::Agent { .. }
                 | Expected::RunsDirectory { .. }
                 | Expected::Output { .. }

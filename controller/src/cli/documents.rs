@@ -1,14 +1,11 @@
 //! A run's report in each format, and where it is printed.
 
-use std::{
-    io::{self, IsTerminal as _, Write as _},
-    path::Path,
-};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use ringbreaker_reports::{render, report::RunReport};
 
 use super::args::Document;
-use crate::error::{Error, Expected, Internal};
+use crate::error::{Error, Internal};
 
 /// Columns of a table when standard output is no terminal.
 const WIDTH: u16 = 120;
@@ -17,7 +14,7 @@ const WIDTH: u16 = 120;
 pub(crate) fn render(report: &RunReport, format: Document, color: bool) -> Result<String, Error> {
     let rendered = match format {
         Document::Terminal => Ok(render::terminal::render(report, color, WIDTH)),
-        Document::Html => Ok(render::markdown::render(report)),
+        Document::Html => render::html::render(report),
         Document::Junit => render::junit::render(report),
         Document::Json => render::json::render(report),
         Document::Markdown => Ok(render::markdown::render(report)),
@@ -32,12 +29,6 @@ pub(crate) fn for_terminal(report: &RunReport) -> String {
     let width = terminal_size::terminal_size().filter(|_| terminal);
     let width = width.map_or(WIDTH, |(terminal_size::Width(columns), _)| columns);
     render::terminal::render(report, color, width)
-}
-
-/// Writes the run as recordings.
-pub(crate) fn record(dir: &Path, report: &RunReport) -> Result<(), Error> {
-    let _ = (dir, report);
-    Ok(())
 }
 
 /// Prints to standard output. A reader that has gone away (`| head`) is no failure.

@@ -35,9 +35,6 @@ pub(crate) async fn conclude(
     let report = RunReport::from(ledger.load(&id).await?);
     let page = directory.join(PAGE);
     write(&page, &documents::render(&report, Document::Html, false)?)?;
-    if let Some(dir) = &manner.record {
-        documents::record(dir, &report)?;
-    }
     match manner.format {
         Listing::Json => documents::print(&documents::render(&report, Document::Json, false)?),
         Listing::Text if manner.quiet => {}

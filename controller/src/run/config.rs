@@ -37,7 +37,6 @@ pub(crate) struct Manner {
     pub(crate) lease: Nanos,
     /// Directory of all runs, absolute.
     pub(crate) dir: PathBuf,
-    pub(crate) record: Option<PathBuf>,
     /// Where agents journal, absolute.
     pub(crate) state: PathBuf,
     pub(crate) quiet: bool,
@@ -65,7 +64,6 @@ pub(crate) fn manner(args: MannerArgs, agents: Agents) -> Result<Manner, Error> 
         private_mps: args.mps,
         lease: args.lease,
         dir: absolute(&dir),
-        record: args.record.as_deref().map(absolute),
         state: state_directory(args.state.state),
         quiet: args.quiet,
         format: args.format,
