@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     sync::mpsc::RecvTimeoutError,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -20,7 +21,7 @@ use super::{
     logs, triggers,
 };
 use crate::{
-    audit,
+    audit::{self, LeftOver},
     node::VirtualNode,
     rank::{blackbox, protocol::FromRank},
     sys::clock,
@@ -44,7 +45,7 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
         note_ops(assignment, rank, history);
         note_log(assignment, rank, history);
     }
-    for (of, what) in audit::job(&site.nodes) {
+    for (of, what) in audit_nodes(&site.nodes) {
         history.now(What::LeftOver { of, what });
     }
     // Before the nodes: injectors hold them, and a rank that did not vanish is ended once more.
@@ -67,6 +68,18 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
         None => Ok(()),
         Some(error) => Err(format!("the history of {} has a hole: {error}", assignment.case)),
     }
+}
+
+/// Looks at all nodes at once: entering a namespace waits for the kernel.
+fn audit_nodes(nodes: &[VirtualNode]) -> Vec<LeftOver> {
+    thread::scope(|scope| {
+        let audits: Vec<_> = nodes
+            .iter()
+            .map(|node| scope.spawn(move || audit::job(std::slice::from_ref(node))))
+            .collect();
+        let unseen = |_| vec![(Owner::Harness, "an audit of a node failed".to_owned())];
+        audits.into_iter().flat_map(|audit| audit.join().unwrap_or_else(unseen)).collect()
+    })
 }
 
 fn heal_reason(because: EndReason) -> HealReason {

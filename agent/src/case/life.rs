@@ -25,7 +25,7 @@ use super::{
     history::History,
     input::{Answer, Input},
     logs,
-    ranks::{Equipment, Ranks},
+    ranks::{Equipment, Ranks, be_urgent},
     settings,
     site::Site,
     triggers,
@@ -162,6 +162,8 @@ impl<'a> Life<'a> {
 
     /// Hears and acts until the case is to end.
     fn listen(&mut self, prepared: &mut Option<Answer>) -> Stop {
+        // Not before: the fabric's threads must not inherit it.
+        be_urgent();
         loop {
             let heard = match self.heard.recv_timeout(self.pause()) {
                 Ok(input) => self.hear(input, prepared),

@@ -34,6 +34,7 @@ use crate::{
         clock,
         process::{self, Process, SpawnRequest, Stdio},
         signal::Signal,
+        thread::urgent,
     },
 };
 
@@ -220,8 +221,17 @@ fn announced(assignment: &Assignment) -> Vec<u32> {
     iterations
 }
 
+/// For the threads between a trigger and its effect, which mostly sleep: on a machine that is full of
+/// ranks they would wait for their turn.
+pub(super) fn be_urgent() {
+    if let Err(error) = urgent() {
+        tracing::debug!(%error, "this thread takes its turn like any other");
+    }
+}
+
 /// Reads until the rank's socket closes, then waits for its end. Nobody may be listening any more.
 fn listen(rank: Rank, socket: UnixStream, process: &Process, heard: &SyncSender<Input>) {
+    be_urgent();
     for line in BufReader::new(socket).lines().map_while(Result::ok) {
         let at = clock::now();
         let input = match serde_json::from_str::<FromRank>(&line) {
