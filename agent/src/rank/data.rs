@@ -74,6 +74,11 @@ impl Data {
         }
     }
 
+    /// What a rank sends repeats after this many elements.
+    pub fn period(&self) -> usize {
+        self.single.len()
+    }
+
     fn single(&self, rank: Rank, index: usize) -> &[u8] {
         let period = self.single.len();
         &self.single
