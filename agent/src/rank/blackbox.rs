@@ -13,10 +13,13 @@ use std::{
     io,
     path::{Path, PathBuf},
     ptr::NonNull,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering, fence},
 };
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::{
+    fcntl::posix_fallocate,
+    sys::mman::{MapFlags, ProtFlags, mmap, munmap},
+};
 use ringbreaker_scenarios::{
     event::{OpRecord, OpSummary},
     units::{Bytes, Nanos},
@@ -69,7 +72,8 @@ impl BlackBox {
         let length = (capacity + 1) * WORDS * 8;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
         let file = file.map_err(failed)?;
-        file.set_len(length as u64).map_err(failed)?;
+        // Takes the space: a full disk is an error here and not a SIGBUS at some later operation.
+        posix_fallocate(&file, 0, length as i64).map_err(|e| failed(e.into()))?;
         let words = map(&file, length).map_err(|e| failed(e.into()))?;
         let made = BlackBox { words, length, capacity };
         made.word(CAPACITY).store(capacity as u64, Ordering::Relaxed);
@@ -90,7 +94,9 @@ impl BlackBox {
     /// An operation is about to be handed over.
     pub fn enqueued(&self, op: &Op, warmup: bool, at: Nanos) {
         let record = self.record(op.number);
-        self.word(record).store(0, Ordering::Release);
+        self.word(record).store(0, Ordering::Relaxed);
+        // Nothing of the new record may be seen under the old one's number.
+        fence(Ordering::Release);
         let kind = op.collective as u64 | if warmup { WARMUP } else { 0 };
         for (offset, value) in [kind, op.bytes, at.0, 0, UNCHECKED].into_iter().enumerate() {
             self.word(record + 1 + offset).store(value, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::{
     process,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -30,6 +30,9 @@ pub(super) struct Flight {
     pub(super) deadline: Option<Nanos>,
     /// The operation's number; none: communicator creation.
     pub(super) op: Option<u64>,
+    /// The call that began it has taken effect: what goes wrong from here on is an asynchronous
+    /// error, and no longer the call's own.
+    pub(super) taken: bool,
 }
 
 /// What was noticed, by whom.
@@ -67,7 +70,8 @@ pub(super) struct Life {
     link: Link,
     state: Mutex<State>,
     aborting: AtomicBool,
-    aborted: AtomicBool,
+    /// The main thread, having found the communicator aborted, may end the process.
+    may_leave: (Mutex<bool>, Condvar),
 }
 
 impl Life {
@@ -79,7 +83,7 @@ impl Life {
             link,
             state: Mutex::new(state),
             aborting: AtomicBool::new(false),
-            aborted: AtomicBool::new(false),
+            may_leave: Default::default(),
         }
     }
 
@@ -113,7 +117,14 @@ impl Life {
     pub(super) fn takes_off(&self, timeout: Option<Nanos>, op: Option<u64>) {
         let since = clock::now();
         let deadline = timeout.map(|t| since + t);
-        self.state().flight = Some(Flight { since, deadline, op });
+        self.state().flight = Some(Flight { since, deadline, op, taken: false });
+    }
+
+    /// The call that began it has taken effect.
+    pub(super) fn taken(&self) {
+        if let Some(flight) = &mut self.state().flight {
+            flight.taken = true;
+        }
     }
 
     /// It ended.
@@ -151,22 +162,38 @@ impl Life {
         self.aborting.load(Ordering::Acquire)
     }
 
-    /// Whether abort has returned.
-    pub(super) fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire)
-    }
-
-    /// Aborts the communicator, once; whoever comes second returns at once.
-    pub(super) fn abort(&self) {
+    /// Aborts the communicator, once; whoever comes second returns at once, with `false`. Who aborts
+    /// also decides how the process ends, and calls [`Life::let_leave`] unless it is to die.
+    pub(super) fn abort(&self) -> bool {
         if self.aborting.swap(true, Ordering::AcqRel) {
-            return;
+            return false;
         }
         self.enter(Phase::Abort);
         self.link.observe(What::AbortBegan);
         let communicator = self.state().communicator.clone();
         let code = communicator.map_or(0, |c| c.abort());
         self.link.observe(What::AbortEnded { code });
-        self.aborted.store(true, Ordering::Release);
+        true
+    }
+
+    /// Lets the main thread end the process.
+    pub(super) fn let_leave(&self) {
+        let (may, changed) = &self.may_leave;
+        *may.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        changed.notify_all();
+    }
+
+    /// For the main thread that finds its communicator aborted by another: leaving now would cut the
+    /// abort short, or come before the SIGABRT that the process is to die of.
+    pub(super) fn await_leave(&self) {
+        let (may, changed) = &self.may_leave;
+        let may = may.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        drop(changed.wait_while(may, |may| !*may));
+    }
+
+    /// Whether a communicator was asked for.
+    pub(super) fn has_communicator(&self) -> bool {
+        self.state().communicator.is_some()
     }
 
     /// Ends the process as an uncaught C++ exception would: SIGABRT.

@@ -6,7 +6,6 @@ use std::{
         fd::{FromRawFd, OwnedFd},
         unix::net::UnixStream,
     },
-    process,
     sync::{
         Mutex,
         mpsc::{Receiver, SyncSender, sync_channel},
@@ -56,7 +55,7 @@ impl Link {
         line.push(b'\n');
         let mut stream = self.stream.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if stream.write_all(&line).is_err() {
-            process::exit(EXIT_HARNESS);
+            leave_at_once();
         }
     }
 
@@ -71,7 +70,11 @@ fn read(stream: UnixStream, sender: &SyncSender<ToRank>, on_abort: &dyn Fn()) {
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { break };
         match serde_json::from_str(&line) {
-            Ok(ToRank::Abort) => on_abort(),
+            Ok(ToRank::Abort) => {
+                on_abort();
+                // Wakes a main thread that waits for a command; one that works finds out by itself.
+                let _woken = sender.try_send(ToRank::Abort);
+            }
             Ok(command) => {
                 if sender.send(command).is_err() {
                     break;
@@ -83,5 +86,12 @@ fn read(stream: UnixStream, sender: &SyncSender<ToRank>, on_abort: &dyn Fn()) {
             }
         }
     }
-    process::exit(EXIT_HARNESS);
+    leave_at_once()
+}
+
+/// Ends the process without running what libraries registered for its exit: other threads may be
+/// inside those libraries, some of them stuck.
+fn leave_at_once() -> ! {
+    // SAFETY: `_exit` may be called from any thread in any state.
+    unsafe { libc::_exit(EXIT_HARNESS) }
 }

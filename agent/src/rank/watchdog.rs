@@ -20,8 +20,8 @@ use crate::sys::clock;
 
 /// What a look at unfinished work finds: the communicator's error comes before the deadline.
 pub(super) fn look(flight: &Flight, status: &CommStatus, now: Nanos) -> Option<Finding> {
-    // While the communicator is being created its error belongs to the call that creates it.
-    if let (CommStatus::Failed(error), Some(_)) = (status, flight.op) {
+    // Until a call has taken effect the communicator's error is the caller's to see.
+    if let (CommStatus::Failed(error), true) = (status, flight.taken) {
         return Some(Finding {
             detector: Detector::AsyncError,
             code: Some(error.code),
@@ -84,11 +84,15 @@ fn watch(life: &Life) {
         life.detected(&finding);
         thread::sleep(life.plan.dump_wait.into());
         let reaction = reaction(life.plan.error_handling);
-        if reaction.abort {
-            life.abort();
+        // Somebody else who aborts meanwhile also decides how the process ends.
+        if reaction.abort && !life.abort() {
+            return;
         }
         if reaction.die {
             life.die();
+        }
+        if reaction.abort {
+            life.let_leave();
         }
         // Mode none: noted, and nothing done; the work counts as dealt with.
         return;
@@ -104,6 +108,7 @@ mod tests {
             since: Nanos::from_secs(10),
             deadline: timeout.map(|t| Nanos::from_secs(10 + t)),
             op,
+            taken: op.is_some(),
         }
     }
 
@@ -111,7 +116,10 @@ mod tests {
     fn the_error_comes_before_the_deadline_and_creation_has_a_deadline_alone() {
         let failed = CommStatus::Failed(CallError::new(6, "closed"));
         let ready = CommStatus::Ready;
+        let pending = Flight { taken: false, ..flight(Some(0), Some(2)) };
         let table = [
+            (pending, &failed, 11, None),
+            (pending, &failed, 12, Some(Detector::RankWatchdog)),
             (flight(Some(4), Some(2)), &failed, 11, Some(Detector::AsyncError)),
             (flight(Some(4), Some(2)), &failed, 13, Some(Detector::AsyncError)),
             (flight(Some(4), Some(2)), &ready, 11, None),

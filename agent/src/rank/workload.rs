@@ -23,6 +23,9 @@ use crate::sys::clock;
 
 /// How often the main thread looks, as PyTorch's blocking wait does.
 const LOOK: Duration = Duration::from_millis(1);
+/// How often it looks up from an operation that a watchdog looks after. The end of the operation
+/// wakes it at once; only an abort has to wait for this.
+const WATCHED_LOOK: Duration = Duration::from_millis(10);
 /// How long leaving in good order may take.
 const FINALIZE: Duration = Duration::from_secs(5);
 
@@ -45,9 +48,8 @@ impl Workload<'_> {
         match self.work() {
             Ok(code) => code,
             Err(Stopped) => {
-                // Somebody may be inside abort; leaving now would cut it short.
-                while self.life.is_aborting() && !self.life.is_aborted() {
-                    thread::sleep(LOOK);
+                if self.life.is_aborting() {
+                    self.life.await_leave();
                 }
                 self.life.enter(Phase::Done);
                 EXIT_AFTER_ERROR
@@ -69,7 +71,11 @@ impl Workload<'_> {
             self.life.link().observe(What::Transport { name });
         }
         self.life.link().say(&FromRank::WarmedUp);
-        let Ok(ToRank::Go) = self.commands.recv() else { return Ok(EXIT_HARNESS) };
+        match self.commands.recv() {
+            Ok(ToRank::Go) => {}
+            Ok(ToRank::Abort) => return Err(Stopped),
+            _ => return Ok(EXIT_HARNESS),
+        }
         for iteration in 0..self.spec.workload.iterations {
             let number = warmup + u64::from(iteration);
             self.life.enter(if number == 0 { Phase::FirstOp } else { Phase::Steady });
@@ -91,6 +97,7 @@ impl Workload<'_> {
                     self.life.link().say(&FromRank::Id { id: to_hex(&id) });
                 }
                 Ok(ToRank::Init { id }) => return Ok(from_hex(&id)),
+                Ok(ToRank::Abort) => return Err(Stopped),
                 _ => return Ok(None),
             }
         }
@@ -139,6 +146,7 @@ impl Workload<'_> {
         if communicator.enqueue(&op).map_err(refused)? == Handover::Pending {
             self.accepted(communicator)?;
         }
+        self.life.taken();
         self.finished(communicator)?;
         self.life.lands();
         if let Some(black_box) = &self.black_box {
@@ -160,8 +168,9 @@ impl Workload<'_> {
     }
 
     fn finished(&self, communicator: &dyn Communicator) -> Result<(), Stopped> {
+        let slice = if self.life.plan.blocking_wait { LOOK } else { WATCHED_LOOK };
         loop {
-            let status = communicator.wait(LOOK);
+            let status = communicator.wait(slice);
             // An aborted operation's event reports success too: the flag comes first
             // (measured on NCCL 2.28.3 and 2.28.9).
             self.still_ours()?;
@@ -197,7 +206,9 @@ impl Workload<'_> {
             return Ok(());
         };
         self.life.detected(&found);
-        self.life.abort();
+        if self.life.abort() {
+            self.life.let_leave();
+        }
         Err(Stopped)
     }
 
