@@ -168,11 +168,14 @@ impl Life {
         if self.aborting.swap(true, Ordering::AcqRel) {
             return false;
         }
-        self.enter(Phase::Abort);
-        self.link.observe(What::AbortBegan);
+        // Without one there is nothing to abort; the flag alone stops the main thread.
         let communicator = self.state().communicator.clone();
-        let code = communicator.map_or(0, |c| c.abort());
-        self.link.observe(What::AbortEnded { code });
+        if let Some(communicator) = communicator {
+            self.enter(Phase::Abort);
+            self.link.observe(What::AbortBegan);
+            let code = communicator.abort();
+            self.link.observe(What::AbortEnded { code });
+        }
         true
     }
 
@@ -189,11 +192,6 @@ impl Life {
         let (may, changed) = &self.may_leave;
         let may = may.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         drop(changed.wait_while(may, |may| !*may));
-    }
-
-    /// Whether a communicator was asked for.
-    pub(super) fn has_communicator(&self) -> bool {
-        self.state().communicator.is_some()
     }
 
     /// Ends the process as an uncaught C++ exception would: SIGABRT.

@@ -132,7 +132,7 @@ fn coordinated_abort(life: &Life) {
         code: None,
         message: "the controller told all ranks to abort".to_owned(),
     });
-    if life.has_communicator() && life.abort() {
+    if life.abort() {
         life.let_leave();
     }
 }

@@ -5,7 +5,7 @@
 //! An idle communicator is never asked. In PyTorch no work is enqueued during communicator creation,
 //! so only raw NCCL programs have a deadline there; ours is `init_timeout`.
 
-use std::{sync::Arc, thread};
+use std::{sync::Arc, thread, time::Duration};
 
 use ringbreaker_scenarios::{
     units::Nanos,
@@ -13,10 +13,13 @@ use ringbreaker_scenarios::{
 };
 
 use super::{
-    backend::CommStatus,
+    backend::{CommStatus, Communicator},
     life::{Finding, Flight, Life},
 };
 use crate::sys::clock;
+
+/// How long after the first look the second one comes, when work is too old.
+pub(super) const SECOND_LOOK: Duration = Duration::from_millis(10);
 
 /// What a look at unfinished work finds: the communicator's error comes before the deadline.
 pub(super) fn look(flight: &Flight, status: &CommStatus, now: Nanos) -> Option<Finding> {
@@ -72,15 +75,30 @@ pub(super) fn start(life: &Arc<Life>) -> std::io::Result<()> {
     thread::Builder::new().name("rank-watchdog".to_owned()).spawn(body).map(drop)
 }
 
+fn find((flight, communicator): (Flight, Option<Arc<dyn Communicator>>)) -> Option<Finding> {
+    let status = communicator.map_or(CommStatus::InProgress, |c| c.status());
+    look(&flight, &status, clock::now())
+}
+
+/// After a process was stopped and continues, its work looks too old although it may be finished, or
+/// its communicator may have failed meanwhile: whoever knows has not run yet. So age alone is believed
+/// at the second look only.
+fn find_again(life: &Life) -> Option<Finding> {
+    thread::sleep(SECOND_LOOK);
+    life.unfinished().and_then(find)
+}
+
 fn watch(life: &Life) {
     loop {
         thread::sleep(life.plan.poll.into());
         if life.is_aborting() {
             return;
         }
-        let Some((flight, communicator)) = life.unfinished() else { continue };
-        let status = communicator.map_or(CommStatus::InProgress, |c| c.status());
-        let Some(finding) = look(&flight, &status, clock::now()) else { continue };
+        let Some(mut finding) = life.unfinished().and_then(find) else { continue };
+        if finding.detector == Detector::RankWatchdog {
+            let Some(confirmed) = find_again(life) else { continue };
+            finding = confirmed;
+        }
         life.detected(&finding);
         thread::sleep(life.plan.dump_wait.into());
         let reaction = reaction(life.plan.error_handling);

@@ -202,9 +202,17 @@ impl Workload<'_> {
             return Ok(());
         }
         let Some((flight, _)) = self.life.unfinished() else { return Ok(()) };
-        let Some(found) = watchdog::look(&flight, &communicator.status(), clock::now()) else {
-            return Ok(());
-        };
+        let look = || watchdog::look(&flight, &communicator.status(), clock::now());
+        let Some(mut found) = look() else { return Ok(()) };
+        if found.detector == Detector::RankWatchdog {
+            // As the watchdog does: age alone is believed at the second look.
+            thread::sleep(watchdog::SECOND_LOOK);
+            let over = flight.taken && communicator.wait(Duration::ZERO) == OpStatus::Finished;
+            match look() {
+                Some(confirmed) if !over => found = confirmed,
+                _ => return Ok(()),
+            }
+        }
         self.life.detected(&found);
         if self.life.abort() {
             self.life.let_leave();

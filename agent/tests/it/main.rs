@@ -9,4 +9,6 @@ mod inject;
 #[cfg(test)]
 mod node;
 #[cfg(test)]
+mod rank;
+#[cfg(test)]
 mod service;

@@ -4,7 +4,7 @@
 //! Nothing here has a deadline, as in NCCL: the root waits for all ranks, ranks wait for the root.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream},
     thread,
     time::Duration,
@@ -101,6 +101,13 @@ fn collect(listener: &TcpListener, magic: u64) {
             _ => return,
         }
         if arrived.iter().all(Option::is_some) {
+            let present = arrived.iter().flatten().all(|(stream, _)| is_there(stream));
+            if !present {
+                // Recorded: a rank that dies during creation is not noticed, and nobody gets ready.
+                loop {
+                    thread::park();
+                }
+            }
             let table: Vec<u8> = arrived.iter().flatten().flat_map(|(_, a)| *a).collect();
             for (stream, _) in arrived.iter_mut().flatten() {
                 // One who is dead by now does not keep the others from their answer.
@@ -109,6 +116,15 @@ fn collect(listener: &TcpListener, magic: u64) {
             return;
         }
     }
+}
+
+/// Whether a rank that waits for its answer still does: its end is not closed.
+fn is_there(stream: &TcpStream) -> bool {
+    let silent = |e: io::Error| e.kind() == io::ErrorKind::WouldBlock;
+    stream.set_nonblocking(true).is_ok_and(|()| {
+        let waits = stream.peek(&mut [0]).map_or_else(silent, |bytes| bytes > 0);
+        waits && stream.set_nonblocking(false).is_ok()
+    })
 }
 
 fn hello(stream: &mut TcpStream, magic: u64) -> Option<(Rank, u32, [u8; ADDRESS])> {

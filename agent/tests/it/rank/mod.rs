@@ -1,0 +1,9 @@
+//! Real rank processes on the host backend: a clean run, and every fault that a rank must notice, or
+//! must not.
+
+mod clean;
+mod creation;
+mod death;
+mod endings;
+mod job;
+mod stopped;
