@@ -43,7 +43,11 @@ pub(crate) async fn conclude(
     for line in &not_healed {
         tell(&format!("ringbreaker: not healed: {line}"));
     }
-    tell(&summary(&report, elapsed, &page));
+    // The matrix ends with the counts already.
+    match manner.format {
+        Listing::Text if !manner.quiet => tell(&format!("page: {}", page.display())),
+        Listing::Text | Listing::Json => tell(&summary(&report, elapsed, &page)),
+    }
     if interrupted {
         let resume = resume(&id, manner);
         tell(&format!(
