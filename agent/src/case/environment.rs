@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use ringbreaker_scenarios::{case::Rank, event::Isolation, words::Backend};
 
-use super::Assignment;
+use super::{Assignment, equipment::Equipment};
 use crate::node::{self, VirtualNode};
 
 /// What a rank finds in its environment, beside the agent's own.
@@ -12,9 +12,9 @@ pub(super) fn environment(
     assignment: &Assignment,
     rank: Rank,
     nodes: &[VirtualNode],
-    gpus: u32,
+    equipment: &Equipment,
 ) -> BTreeMap<String, String> {
-    let mut env = BTreeMap::new();
+    let mut env = equipment.env.clone();
     let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
     let isolation = nodes.first().map_or(Isolation::Plain, VirtualNode::isolation);
     let interface = match isolation {
@@ -30,7 +30,7 @@ pub(super) fn environment(
         let log = log_path(&assignment.directory, rank, Log::Nccl);
         set("NCCL_DEBUG_FILE", log.to_string_lossy().into_owned());
         set("NCCL_DEBUG", "WARN".to_owned());
-        set("NCCL_HOSTID", host_id(assignment, rank, gpus));
+        set("NCCL_HOSTID", host_id(assignment, rank, equipment.gpus));
     }
     if let Some(plan) = assignment.ranks.get(rank as usize) {
         env.extend(plan.env.clone());

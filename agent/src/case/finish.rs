@@ -18,7 +18,9 @@ use super::{
     history::History,
     input::Input,
     life::Life,
-    logs, triggers,
+    logs,
+    mps::Mps,
+    triggers,
 };
 use crate::{
     audit::{self, LeftOver},
@@ -40,7 +42,7 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
     if let Some(faults) = &mut life.faults {
         faults.feed(triggers::Input::End(heal_reason(because)), life.history);
     }
-    let Life { assignment, surroundings, history, site, ranks, faults, .. } = life;
+    let Life { assignment, surroundings, history, site, ranks, mps, faults, .. } = life;
     for rank in 0..assignment.world() {
         note_ops(assignment, rank, history);
         note_log(assignment, rank, history);
@@ -53,6 +55,9 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
         faults.disarm();
     }
     drop(ranks);
+    for what in mps.map(Mps::stop).unwrap_or_default() {
+        history.now(What::LeftOver { of: Owner::Harness, what });
+    }
     let cgroups: Vec<_> = site.nodes.iter().flat_map(VirtualNode::cgroup_paths).collect();
     for what in site.remove() {
         history.now(What::LeftOver { of: Owner::Harness, what });

@@ -20,13 +20,14 @@ use ringbreaker_scenarios::{
 use super::{
     Assignment, CaseError, Surroundings,
     environment::{self, Log},
+    equipment::Equipment,
     faults::Faults,
     finish,
     history::History,
     input::{Answer, Input},
     logs,
-    ranks::{Equipment, Ranks, be_urgent},
-    settings,
+    mps::Mps,
+    ranks::{Ranks, be_urgent},
     site::Site,
     triggers,
 };
@@ -50,6 +51,8 @@ pub(super) struct Life<'a> {
     pub(super) heard: &'a Receiver<Input>,
     pub(super) site: Site,
     pub(super) ranks: Ranks,
+    /// The MPS server of this case, if it has one.
+    pub(super) mps: Option<Mps>,
     /// Armed when all ranks are ready.
     pub(super) faults: Option<Faults>,
     stage: Stage,
@@ -132,8 +135,8 @@ impl<'a> Life<'a> {
     ) -> Result<Life<'a>, CaseError> {
         let directory = &assignment.directory;
         fs::create_dir_all(directory).map_err(CaseError::file("create", directory))?;
-        let equipment = equipment(assignment, surroundings)?;
-        note_unread(assignment, &equipment, history)?;
+        let mut equipment = Equipment::of(assignment, surroundings)?;
+        equipment.note_unread(assignment, history)?;
         let journal = Arc::clone(&surroundings.journal);
         let site = Site::build(assignment, surroundings.isolation, journal)?;
         history.now(What::Prepared {
@@ -141,7 +144,14 @@ impl<'a> Life<'a> {
             isolation: surroundings.isolation,
             nodes: site.addresses(),
         });
-        let ranks = Ranks::start(assignment, &site, &equipment, to_self)?;
+        let started = start_ranks(assignment, surroundings, &site, &mut equipment, to_self);
+        let (ranks, mps) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                site.abandon();
+                return Err(error);
+            }
+        };
         for (rank, pid) in ranks.pids() {
             history.note(clock::now(), Some(rank), What::RankStarted { pid });
         }
@@ -154,6 +164,7 @@ impl<'a> Life<'a> {
             heard,
             site,
             ranks,
+            mps,
             faults: None,
             stage,
             warm,
@@ -265,7 +276,11 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn arm(&self) -> Result<Faults, CaseError> {
+    fn arm(&mut self) -> Result<Faults, CaseError> {
+        // Every rank holds its device now, so the server exists.
+        if let Some(mps) = &mut self.mps {
+            mps.note_servers()?;
+        }
         let ground = Ground::new(
             Arc::clone(&self.site.nodes),
             self.site.fabric.clone(),
@@ -323,33 +338,30 @@ impl<'a> Life<'a> {
     }
 }
 
-/// What the backend needs of this machine.
-fn equipment(assignment: &Assignment, surroundings: &Surroundings) -> Result<Equipment, CaseError> {
-    if assignment.backend == Backend::Host {
-        return Ok(Equipment { nccl: None, gpus: 0 });
-    }
-    let lacking = |what: &str| CaseError::Lacking(what.to_owned());
-    if surroundings.gpus == 0 {
-        return Err(lacking("the nccl backend needs a GPU, and none was found; use backend host"));
-    }
-    let nccl = assignment.nccl.clone().or_else(|| surroundings.nccl.clone());
-    let nccl = nccl.ok_or_else(|| {
-        lacking("no libnccl was found; name one with --nccl PATH, or use backend host")
-    })?;
-    Ok(Equipment { nccl: Some(nccl), gpus: surroundings.gpus })
-}
-
-fn note_unread(
+/// Starts the ranks, and their MPS server before them where one is asked for.
+fn start_ranks(
     assignment: &Assignment,
-    equipment: &Equipment,
-    history: &mut History,
-) -> Result<(), CaseError> {
-    let library = equipment.nccl.as_deref();
-    let unread = settings::unread(assignment.backend, &assignment.settings, library)
-        .map_err(|source| CaseError::Step { step: "read libnccl", source })?;
-    for finding in unread {
-        let settings::Unread { name, reason } = finding;
-        history.now(What::SettingUnread { name, reason });
+    surroundings: &Surroundings,
+    site: &Site,
+    equipment: &mut Equipment,
+    to_self: &SyncSender<Input>,
+) -> Result<(Ranks, Option<Mps>), CaseError> {
+    let mps = match assignment.private_mps && assignment.backend == Backend::Nccl {
+        true => {
+            let log = assignment.directory.join("mps");
+            let journal = Arc::clone(&surroundings.journal);
+            Some(Mps::start(&surroundings.home.join("mps"), &log, journal)?)
+        }
+        false => None,
+    };
+    equipment.env.extend(mps.iter().flat_map(Mps::variables));
+    match Ranks::start(assignment, site, equipment, to_self) {
+        Ok(ranks) => Ok((ranks, mps)),
+        Err(error) => {
+            if let Some(mps) = mps {
+                mps.abandon();
+            }
+            Err(error)
+        }
     }
-    Ok(())
 }

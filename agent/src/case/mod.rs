@@ -15,6 +15,7 @@
 
 mod assignment;
 mod environment;
+mod equipment;
 mod error;
 mod faults;
 mod finish;
@@ -22,6 +23,7 @@ mod history;
 mod input;
 mod life;
 mod logs;
+mod mps;
 mod ranks;
 mod settings;
 mod site;
@@ -59,6 +61,8 @@ pub struct Surroundings {
     pub isolation: Isolation,
     /// Where what must be undone is written.
     pub journal: Arc<Journal>,
+    /// The agent's own directory, which vanishes with it.
+    pub home: PathBuf,
     /// Where observations go.
     pub spool: Arc<Spool>,
     /// The copy of libnccl to use when the plan names none.

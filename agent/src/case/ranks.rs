@@ -23,6 +23,7 @@ use ringbreaker_scenarios::{
 use super::{
     Assignment, CaseError,
     environment::{self, Log, environment},
+    equipment::Equipment,
     input::Input,
     site::Site,
 };
@@ -42,15 +43,6 @@ use crate::{
 const BLACKBOX_OPS: u32 = 4096;
 /// A rank that is stopped does not read; what the agent says to it fits its socket for long.
 const WRITE_LIMIT: Duration = Duration::from_millis(100);
-
-/// What ranks run on, beside the plan.
-#[derive(Clone, Debug)]
-pub(super) struct Equipment {
-    /// The copy of libnccl; none for the host backend.
-    pub(super) nccl: Option<std::path::PathBuf>,
-    /// How many GPUs there are.
-    pub(super) gpus: u32,
-}
 
 /// One rank.
 struct Member {
@@ -172,7 +164,7 @@ fn start(
     let request = SpawnRequest {
         program: program.to_owned(),
         args: ["rank".into(), "--spec".into(), spec.into()].into(),
-        env: environment(assignment, rank, &site.nodes, equipment.gpus),
+        env: environment(assignment, rank, &site.nodes, equipment),
         stdout: Stdio::Fd(stdout.into()),
         stderr: Stdio::Fd(stderr.into()),
         fds: vec![(OwnedFd::from(theirs), RANK_FD)],

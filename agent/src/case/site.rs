@@ -48,11 +48,28 @@ impl Site {
                     .map_err(|source| CaseError::Step { step: "write the journal", source })?,
             ),
         };
-        let fabric = match ports.is_empty() {
-            true => None,
-            false => Some(Arc::new(Fabric::start(ports, assignment.seed)?)),
-        };
-        Ok(Site { nodes: Arc::new(nodes), fabric, journal, entry })
+        let mut site = Site { nodes: Arc::new(nodes), fabric: None, journal, entry };
+        if ports.is_empty() {
+            return Ok(site);
+        }
+        match Fabric::start(ports, assignment.seed) {
+            Ok(fabric) => {
+                site.fabric = Some(Arc::new(fabric));
+                Ok(site)
+            }
+            Err(error) => {
+                site.abandon();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes everything down when the case cannot begin. What remains stays in the journal, where
+    /// the agent finds it when it leaves.
+    pub(super) fn abandon(self) {
+        for what in self.remove() {
+            tracing::warn!(what, "left by a case that could not begin");
+        }
     }
 
     /// The address of each node.

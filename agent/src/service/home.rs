@@ -25,7 +25,7 @@ pub(super) struct Home {
     pub(super) id: String,
     pub(super) journal: Arc<Journal>,
     pub(super) spool: Arc<Spool>,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     guard: Guard,
 }
 

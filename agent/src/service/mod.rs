@@ -74,6 +74,7 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) -> Result<(), S
     let surroundings = Surroundings {
         isolation: offer.isolation,
         journal: Arc::clone(&home.journal),
+        home: home.directory.clone(),
         spool: Arc::clone(&home.spool),
         nccl: offer.probe.nccl.first().map(|library| PathBuf::from(&library.path)),
         gpus: u32::try_from(offer.probe.gpus.len()).unwrap_or(u32::MAX),
