@@ -7,6 +7,8 @@ mod ground;
 #[cfg(test)]
 mod inject;
 #[cfg(test)]
+mod nccl;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod rank;

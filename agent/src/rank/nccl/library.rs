@@ -201,8 +201,9 @@ impl Loaded {
     pub fn open(path: &Path) -> Result<Loaded, LibraryError> {
         // SAFETY: loading runs the file's initialisers: the user names a copy of NCCL, and NCCL's
         // are made to be run by dlopen. It is never unloaded.
-        let library = unsafe { libloading::Library::new(path) }
-            .map_err(|error| LibraryError::Load { path: path.to_owned(), reason: words(&error) })?;
+        let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
+            LibraryError::Load { path: path.to_owned(), reason: words(&error, path) }
+        })?;
         let library: &'static libloading::Library = Box::leak(Box::new(library));
         let from = Source { library, path };
         let functions = functions(&from)?;
@@ -243,10 +244,14 @@ impl Loaded {
     }
 }
 
-/// dlopen's message, which libloading keeps one level down.
-fn words(error: &libloading::Error) -> String {
+/// dlopen's message, which libloading keeps one level down, without the file's own name.
+fn words(error: &libloading::Error, path: &Path) -> String {
     use std::error::Error as _;
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+    let message = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    match message.strip_prefix(&format!("{}: ", path.display())) {
+        Some(rest) => rest.to_owned(),
+        None => message,
+    }
 }
 
 /// A C string that NCCL owns, in one line; none: null or empty.
