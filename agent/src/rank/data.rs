@@ -16,6 +16,9 @@ use super::backend::{Check, Op};
 /// (-1 as an integer, not-a-number otherwise).
 pub const POISON: u8 = 0xFF;
 
+/// Periods in a block that is filled or compared at once: a few KiB.
+const PERIODS: usize = 256;
+
 /// Elements of an operation's buffers on every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -107,8 +110,7 @@ impl Data {
 
     /// Writes what this rank sends; `buffer` holds `shape().send` elements.
     pub fn fill(&self, rank: Rank, buffer: &mut [u8]) {
-        let pattern: Vec<u8> =
-            (0..self.single.len()).flat_map(|i| self.single(rank, i).to_vec()).collect();
+        let pattern = self.pattern(|index| self.single(rank, index));
         for chunk in buffer.chunks_mut(pattern.len()) {
             chunk.copy_from_slice(&pattern[..chunk.len()]);
         }
@@ -117,7 +119,28 @@ impl Data {
     /// Compares `buffer`, which begins at element `from` of this rank's receive buffer.
     pub fn check(&self, rank: Rank, from: usize, buffer: &[u8]) -> Check {
         let size = self.op.dtype.size() as usize;
-        for (i, element) in buffer.chunks_exact(size).enumerate() {
+        let (mut at, end) = (from, from + buffer.len() / size);
+        while at < end {
+            // Within a part, what is expected repeats.
+            let stop = end.min((at / self.shape.part + 1) * self.shape.part);
+            let bytes = &buffer[(at - from) * size..(stop - from) * size];
+            if self.expected(rank, at).is_none() {
+                return Check::Right;
+            }
+            let pattern = self.pattern(|index| self.expected(rank, at + index).unwrap_or_default());
+            let differs = |chunk: &[u8]| *chunk != pattern[..chunk.len()];
+            if let Some(chunk) = bytes.chunks(pattern.len()).position(differs) {
+                let skipped = chunk * pattern.len();
+                return self.first_wrong(rank, at + skipped / size, &bytes[skipped..]);
+            }
+            at = stop;
+        }
+        Check::Right
+    }
+
+    /// As [`Data::check`], element by element.
+    fn first_wrong(&self, rank: Rank, from: usize, buffer: &[u8]) -> Check {
+        for (i, element) in buffer.chunks_exact(self.op.dtype.size() as usize).enumerate() {
             let Some(expected) = self.expected(rank, from + i) else { return Check::Right };
             if element != expected {
                 return Check::Wrong {
@@ -128,6 +151,13 @@ impl Data {
             }
         }
         Check::Right
+    }
+
+    /// The bytes of elements from 0 on: many whole periods, so that filling and comparing go by
+    /// blocks.
+    fn pattern<'a>(&self, element: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
+        let period: Vec<u8> = (0..self.single.len()).flat_map(element).copied().collect();
+        period.repeat(PERIODS)
     }
 }
 
@@ -208,6 +238,32 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(data.check(rank, 0, &received), Check::Right);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn one_wrong_element_is_found_wherever_it_is(
+            collective in proptest::sample::select(Collective::ALL),
+            dtype in proptest::sample::select(Dtype::ALL),
+            world in 1u32..5, elements in 4u64..9_000, place in 0.0f64..1.0, from in 0usize..4,
+        ) {
+            let op = Op { number: 3, collective, dtype, bytes: elements * dtype.size() };
+            let (data, shape) = (Data::new(&op, world), shape(&op, world));
+            let size = dtype.size() as usize;
+            // Rank 0 has something to expect of every operation.
+            let right: Vec<u8> =
+                (0..shape.recv).flat_map(|i| data.expected(0, i).unwrap().to_vec()).collect();
+            prop_assert_eq!(data.check(0, 0, &right), Check::Right);
+            let wrong = (place * shape.recv as f64) as usize;
+            let mut damaged = right;
+            damaged[wrong * size..(wrong + 1) * size].fill(POISON);
+            let from = from.min(wrong);
+            match data.check(0, from, &damaged[from * size..]) {
+                Check::Wrong { element, .. } => prop_assert_eq!(element, wrong as u64),
+                Check::Right => prop_assert!(false, "element {} passed", wrong),
             }
         }
     }

@@ -13,6 +13,7 @@ use ringbreaker_scenarios::{
 };
 
 use super::job::{Job, Plan};
+use crate::ground;
 
 #[test]
 fn a_neighbour_of_a_killed_rank_gets_an_asynchronous_remote_error() {
@@ -77,9 +78,8 @@ fn an_idle_communicator_does_not_notice_a_death_until_the_next_operation() {
     let mut job = Job::steady(plan);
     job.reach(0);
     // Well inside the pause after operation 0, which takes milliseconds.
-    while job.ranks.iter().any(|rank| rank.black_box().finished < 3) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let over = || job.ranks.iter().all(|rank| rank.black_box().finished == 3);
+    ground::eventually("operation 2 is over on both", over);
     job.ranks[0].process.signal(Signal::SIGKILL).unwrap();
     assert_eq!(job.ranks[0].ends(), ExitStatus::Signal(9));
     let detection = job.ranks[1].detects();

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     path::PathBuf,
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -264,11 +264,8 @@ impl Player {
 
     /// Everything it has observed so far, without waiting longer than this for more.
     pub(super) fn observed_within(&mut self, quiet: Duration) -> Vec<What> {
-        loop {
-            match self.hears.recv_timeout(quiet) {
-                Ok(said) => self.seen.push(said),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-            }
+        while let Ok(said) = self.hears.recv_timeout(quiet) {
+            self.seen.push(said);
         }
         let observed = self.seen.iter().filter_map(|said| match said {
             FromRank::Observed(event) => Some(event.what.clone()),
