@@ -15,6 +15,7 @@ pub mod audit;
 pub mod bench;
 pub mod case;
 pub mod fabric;
+pub mod gpu;
 pub mod guard;
 pub mod inject;
 pub mod journal;

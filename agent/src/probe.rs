@@ -13,6 +13,7 @@ use ringbreaker_proto::v1::{FaultAbility, Gpu, NcclLibrary, NodeProbe};
 use ringbreaker_scenarios::{event::Isolation, fault::FaultKind, units::Bytes};
 
 use crate::{
+    gpu,
     node::{self, Probed},
     sys::{
         cgroup::{Cgroup, Version},
@@ -35,7 +36,10 @@ struct Ground {
 /// Looks at this machine; takes some 10 ms, more with a GPU. `nccl` are libraries to look at beside
 /// those in the usual places.
 pub fn probe(nccl: &[PathBuf]) -> NodeProbe {
-    let ground = Ground::look();
+    let found = gpu::find(nccl);
+    let gpus: Vec<Gpu> = found.gpus.into_iter().map(gpu).collect();
+    let none = || found.missing.join("; ");
+    let ground = Ground::look(if gpus.is_empty() { Err(none()) } else { Ok(gpus) });
     let (kernel, hostname) = uname().map_or_else(
         |_| (String::new(), String::new()),
         |name| {
@@ -57,7 +61,7 @@ pub fn probe(nccl: &[PathBuf]) -> NodeProbe {
         },
         faults: FaultKind::NAMES.iter().map(|kind| ground.ability(kind)).collect(),
         gpus: ground.gpus.unwrap_or_default(),
-        nccl: libraries(nccl),
+        nccl: found.nccl.into_iter().map(library).collect(),
         pid: process::id(),
     }
 }
@@ -72,14 +76,14 @@ const fn isolation_word(isolation: Isolation) -> &'static str {
 }
 
 impl Ground {
-    fn look() -> Ground {
+    fn look(gpus: Result<Vec<Gpu>, String>) -> Ground {
         let Probed { isolation, reasons } = node::isolation();
         let no_isolation = reasons.join("; ");
         let cgroups = match isolation {
             Isolation::Namespaces => cgroup_version(),
             Isolation::UserNamespace | Isolation::Plain => Err(no_isolation.clone()),
         };
-        Ground { isolation, no_isolation, cgroups, gpus: gpus() }
+        Ground { isolation, no_isolation, cgroups, gpus }
     }
 
     fn ability(&self, kind: &str) -> FaultAbility {
@@ -115,14 +119,23 @@ fn cgroup_version() -> Result<Version, String> {
     Ok(version)
 }
 
-/// The GPUs that the driver shows.
-fn gpus() -> Result<Vec<Gpu>, String> {
-    Err("this agent does not look for GPUs yet".to_owned())
+fn gpu(found: gpu::GpuInfo) -> Gpu {
+    Gpu {
+        index: found.index,
+        name: found.name,
+        uuid: found.uuid,
+        driver: found.driver,
+        memory_bytes: found.total_bytes,
+        free_bytes: found.free_bytes,
+    }
 }
 
-/// The copies of NCCL on this machine.
-fn libraries(_nccl: &[PathBuf]) -> Vec<NcclLibrary> {
-    Vec::new()
+fn library(found: gpu::NcclInfo) -> NcclLibrary {
+    NcclLibrary {
+        path: found.path.to_string_lossy().into_owned(),
+        version: found.version,
+        optional_symbols: found.optional_symbols,
+    }
 }
 
 #[cfg(test)]

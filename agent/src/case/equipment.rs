@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use ringbreaker_scenarios::{event::What, words::Backend};
+use ringbreaker_scenarios::{case::Rank, event::What, words::Backend};
 
 use super::{Assignment, CaseError, Surroundings, history::History, settings};
 
@@ -52,5 +52,13 @@ impl Equipment {
             history.now(What::SettingUnread { name, reason });
         }
         Ok(())
+    }
+}
+
+/// The GPU that each rank is given, in turn over those there are; none on the host backend.
+pub(super) fn gpus_by_rank(assignment: &Assignment, gpus: u32) -> BTreeMap<Rank, u32> {
+    match assignment.backend {
+        Backend::Host => BTreeMap::new(),
+        Backend::Nccl => (0..assignment.world()).map(|rank| (rank, rank % gpus.max(1))).collect(),
     }
 }

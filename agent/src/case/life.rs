@@ -20,7 +20,7 @@ use ringbreaker_scenarios::{
 use super::{
     Assignment, CaseError, Surroundings,
     environment::{self, Log},
-    equipment::Equipment,
+    equipment::{self, Equipment},
     faults::Faults,
     finish,
     history::History,
@@ -287,7 +287,8 @@ impl<'a> Life<'a> {
             self.ranks.processes(self.assignment),
             self.assignment.cluster.rendezvous_port,
             self.assignment.directory.clone(),
-        );
+        )
+        .with_gpus(equipment::gpus_by_rank(self.assignment, self.surroundings.gpus));
         Faults::arm(&self.assignment.faults, &ground, Arc::clone(&self.surroundings.journal))
     }
 

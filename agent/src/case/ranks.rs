@@ -17,13 +17,12 @@ use ringbreaker_scenarios::{
     case::{Rank, Trigger},
     event::ExitStatus,
     units::Nanos,
-    words::Backend,
 };
 
 use super::{
     Assignment, CaseError,
     environment::{self, Log, environment},
-    equipment::Equipment,
+    equipment::{self, Equipment},
     input::Input,
     site::Site,
 };
@@ -182,7 +181,6 @@ fn start(
 }
 
 fn rank_spec(assignment: &Assignment, rank: Rank, equipment: &Equipment) -> RankSpec {
-    let nccl = assignment.backend == Backend::Nccl;
     RankSpec {
         backend: assignment.backend,
         rank,
@@ -195,7 +193,7 @@ fn rank_spec(assignment: &Assignment, rank: Rank, equipment: &Equipment) -> Rank
             .unwrap_or_default(),
         announce: announced(assignment),
         nccl: equipment.nccl.clone(),
-        gpu: nccl.then(|| rank % equipment.gpus.max(1)),
+        gpu: equipment::gpus_by_rank(assignment, equipment.gpus).get(&rank).copied(),
         blackbox: Some(environment::blackbox_path(&assignment.directory, rank)),
         blackbox_ops: BLACKBOX_OPS,
     }

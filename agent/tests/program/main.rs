@@ -21,8 +21,12 @@ fn main() {
             0
         }
         ["press-memory"] => memory::press(),
-        ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
         ["hold-gpu-memory"] => memory::hold_gpu(),
+        ["probe-gpu", nccl @ ..] => {
+            let nccl: Vec<_> = nccl.iter().map(|path| path.into()).collect();
+            ringbreaker_agent::gpu::probe_main(&nccl)
+        }
+        ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
         ["rank", hold] => rank::play(hold, None),
         ["rank", hold, send_to] => rank::play(hold, Some(send_to)),
         ["serve", controller, state] => serve::serve(controller, Path::new(state)),

@@ -97,6 +97,12 @@ pub(crate) enum Command {
     /// Takes memory in a rank's cgroup (started by agents)
     #[command(hide = true)]
     PressMemory,
+    /// Holds GPU memory (started by agents)
+    #[command(hide = true)]
+    HoldGpuMemory,
+    /// Looks for GPUs and libnccl, prints what it finds as JSON (started by agents)
+    #[command(hide = true)]
+    ProbeGpu { nccl: Vec<PathBuf> },
     /// The process that heals when its agent dies (started by agents)
     #[command(hide = true)]
     Guard {

@@ -56,6 +56,8 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::Rank { spec } => Ok(node::rank(&spec)),
         Command::Guard { journal } => Ok(node::guard(&journal)),
         Command::PressMemory => Ok(node::press_memory()),
+        Command::HoldGpuMemory => Ok(node::hold_gpu_memory()),
+        Command::ProbeGpu { nccl } => Ok(node::probe_gpu(&nccl)),
         Command::Recover(state) => node::recover(state),
         Command::Bench(args) => bench::bench(&args),
         Command::Probe { nccl, format } => node::probe(&nccl.nccl, format),

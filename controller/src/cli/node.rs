@@ -63,6 +63,16 @@ pub(super) fn press_memory() -> u8 {
     code(agent::inject::memory::press())
 }
 
+/// The process that holds GPU memory; returns its exit code.
+pub(super) fn hold_gpu_memory() -> u8 {
+    code(agent::inject::memory::hold_gpu())
+}
+
+/// The process that looks for GPUs; returns its exit code.
+pub(super) fn probe_gpu(nccl: &[PathBuf]) -> u8 {
+    code(agent::gpu::probe_main(nccl))
+}
+
 fn code(code: i32) -> u8 {
     u8::try_from(code).unwrap_or(exit::INTERNAL)
 }
