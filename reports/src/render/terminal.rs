@@ -59,13 +59,13 @@ impl Paint {
         let needed = LABEL_WIDTH + matrix.columns.len() * (COLUMN_WIDTH + 3);
         if needed <= self.width {
             let columns: Vec<usize> = (0..matrix.columns.len()).collect();
-            line(out, &self.table(matrix, &columns));
+            block(out, &self.table(matrix, &columns));
         } else {
             // Too many faults for one table: as many side by side as fit.
             let fit = (self.width.saturating_sub(LABEL_WIDTH) / (COLUMN_WIDTH + 3)).max(1);
             let columns: Vec<usize> = (0..matrix.columns.len()).collect();
             for part in columns.chunks(fit) {
-                line(out, &self.table(matrix, part));
+                block(out, &self.table(matrix, part));
             }
         }
         out.push('\n');
@@ -217,6 +217,10 @@ fn verdict_color(verdict: Verdict) -> Color {
 
 fn line(out: &mut String, text: &str) {
     writeln!(out, "{}", text.trim_end()).expect("invariant: writing to a String cannot fail");
+}
+
+fn block(out: &mut String, text: &str) {
+    text.lines().for_each(|text| line(out, text));
 }
 
 /// Characters on the screen: without escape sequences.
