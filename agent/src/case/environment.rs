@@ -29,7 +29,10 @@ pub(super) fn environment(
     if assignment.backend == Backend::Nccl {
         let log = log_path(&assignment.directory, rank, Log::Nccl);
         set("NCCL_DEBUG_FILE", log.to_string_lossy().into_owned());
-        set("NCCL_DEBUG", "WARN".to_owned());
+        // Which transport was chosen is said at this level only.
+        set("NCCL_DEBUG", "INFO".to_owned());
+        // Loading every kernel of the library at once would cost each rank seconds and memory.
+        set("CUDA_MODULE_LOADING", "LAZY".to_owned());
         set("NCCL_HOSTID", host_id(assignment, rank, equipment.gpus));
     }
     if let Some(plan) = assignment.ranks.get(rank as usize) {
@@ -39,7 +42,8 @@ pub(super) fn environment(
 }
 
 /// NCCL refuses two ranks of one host on one GPU ("Duplicate GPU detected"), so ranks that share
-/// GPUs each claim a host of their own, and talk through NET/Socket. Otherwise a node is a host.
+/// GPUs each claim a host of their own, and talk through NET/Socket. Otherwise a virtual node is a
+/// host, so that what its ranks say to other nodes crosses the fabric.
 fn host_id(assignment: &Assignment, rank: Rank, gpus: u32) -> String {
     match assignment.world() > gpus {
         true => format!("ringbreaker-rank-{rank}"),
