@@ -1,13 +1,15 @@
 //! Which settings nothing reads, on this node.
 
-use std::{collections::BTreeSet, fs, io, path::Path};
+use std::{io, path::Path};
 
 use ringbreaker_scenarios::{settings, words::Backend};
+
+use crate::rank::nccl::names;
 
 pub(super) use ringbreaker_scenarios::settings::Unread;
 
 /// What every name begins with that NCCL reads.
-const PREFIX: &[u8] = b"NCCL_";
+const PREFIX: &str = "NCCL_";
 
 /// The names that nothing in the backend reads; `library` is the copy of libnccl in use.
 ///
@@ -18,43 +20,24 @@ pub fn unread(
     names: &[String],
     library: Option<&Path>,
 ) -> io::Result<Vec<Unread>> {
-    let names = || names.iter().map(String::as_str);
-    let asks_library = backend == Backend::Nccl && names().any(|name| name.starts_with("NCCL_"));
-    let contained = match library.filter(|_| asks_library) {
-        Some(path) => names_in(&fs::read(path)?),
-        None => BTreeSet::new(),
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let asked: Vec<&str> = match backend {
+        Backend::Host => Vec::new(),
+        Backend::Nccl => names.iter().copied().filter(|name| name.starts_with(PREFIX)).collect(),
     };
-    Ok(settings::unread(backend, names(), &|name| contained.contains(name)))
-}
-
-/// Every whole name that occurs in the bytes of a library.
-fn names_in(bytes: &[u8]) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut at = 0;
-    while let Some(found) = bytes[at..].iter().position(|byte| *byte == PREFIX[0]) {
-        at += found;
-        if !bytes[at..].starts_with(PREFIX) {
-            at += 1;
-            continue;
-        }
-        let of_a_name = |byte: &&u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
-        let length = bytes[at..].iter().take_while(of_a_name).count();
-        names.insert(String::from_utf8_lossy(&bytes[at..at + length]).into_owned());
-        at += length;
-    }
-    names
+    let found = match library {
+        Some(path) if !asked.is_empty() => names::contained(path, &asked)?,
+        _ => vec![false; asked.len()],
+    };
+    let contains = |name: &str| asked.iter().zip(&found).any(|(asked, f)| *asked == name && *f);
+    Ok(settings::unread(backend, names, &contains))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    #[test]
-    fn only_whole_names_count() {
-        let found = names_in(b"\0NCCL_DEBUG_FILE\0NNCCL_P2P_LEVEL=\0NCCL\0NCCL_CHECKS_DISABLE");
-        let found: Vec<&str> = found.iter().map(String::as_str).collect();
-        assert_eq!(found, ["NCCL_CHECKS_DISABLE", "NCCL_DEBUG_FILE", "NCCL_P2P_LEVEL"]);
-    }
+    use super::*;
 
     #[test]
     fn a_name_that_the_library_does_not_contain_is_found() {

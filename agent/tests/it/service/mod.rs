@@ -9,7 +9,10 @@ use nix::{
     unistd::Pid,
 };
 use ringbreaker_proto::v1::{self, answer, command::Action, fault::Kind, trigger::When};
-use ringbreaker_scenarios::event::{EndReason, Event, ExitStatus, HealReason, Owner, What};
+use ringbreaker_scenarios::{
+    event::{EndReason, Event, ExitStatus, HealReason, Owner, What},
+    words::Detector,
+};
 
 use self::controller::{Rig, runs};
 
@@ -298,4 +301,22 @@ async fn a_case_that_cannot_be_carried_out_is_refused_with_the_reason() {
     let prepare = prepare(&rig, Vec::new());
     assert_eq!(rig.ask(&mut session, 3, prepare).await, done());
     assert_eq!(rig.ask(&mut session, 4, finish("interrupted")).await, done());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_that_are_told_to_abort_say_that_the_controller_told_them() {
+    let mut rig = Rig::start().await;
+    let mut session = rig.welcomed().await;
+    let prepare = prepare(&rig, Vec::new());
+    assert_eq!(rig.ask(&mut session, 1, prepare).await, done());
+    assert_eq!(rig.ask(&mut session, 2, begin()).await, done());
+    let steady = |events: &[Event]| count(events, |what| *what == What::Steady) == 1;
+    rig.until(&mut session, "steady state", steady).await;
+    let abort = Action::AbortRanks(v1::AbortRanks { case: case() });
+    assert_eq!(rig.ask(&mut session, 3, abort).await, done());
+    let told = |what: &What| matches!(what, What::Detected(found) if found.detector == Detector::Controller);
+    rig.until(&mut session, "two aborts", |events| count(events, told) == 2).await;
+    assert_eq!(rig.ask(&mut session, 4, finish("cap")).await, done());
+    rig.until(&mut session, "end", |events| has_ended(events, EndReason::Cap)).await;
+    assert_eq!(exits(&rig.stored).len(), 2);
 }
