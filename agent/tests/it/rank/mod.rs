@@ -6,4 +6,5 @@ mod creation;
 mod death;
 mod endings;
 mod job;
+mod network;
 mod stopped;
