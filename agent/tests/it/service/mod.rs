@@ -15,6 +15,7 @@ use ringbreaker_scenarios::{
 };
 
 use self::controller::{Rig, runs};
+use crate::inject::rig::PATIENCE;
 
 fn case() -> Option<v1::CaseRef> {
     Some(v1::CaseRef { run: "r".to_owned(), index: 0, attempt: 1 })
@@ -319,4 +320,27 @@ async fn ranks_that_are_told_to_abort_say_that_the_controller_told_them() {
     assert_eq!(rig.ask(&mut session, 4, finish("cap")).await, done());
     rig.until(&mut session, "end", |events| has_ended(events, EndReason::Cap)).await;
     assert_eq!(exits(&rig.stored).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_killed_agent_nothing_remains_but_its_logs() {
+    let mut rig = Rig::start().await;
+    let mut session = rig.welcomed().await;
+    let stopped = vec![of_rank_1(Kind::Stop(v1::Stop {}), Duration::from_secs(60))];
+    let prepare = prepare(&rig, stopped);
+    assert_eq!(rig.ask(&mut session, 1, prepare).await, done());
+    assert_eq!(rig.ask(&mut session, 2, begin()).await, done());
+    let witnessed = |what: &What| matches!(what, What::FaultWitnessed { .. });
+    rig.until(&mut session, "witness", |events| count(events, witnessed) == 1).await;
+    let agent = Pid::from_raw(i32::try_from(rig.agent.pid()).unwrap());
+    kill(agent, Signal::SIGKILL).unwrap();
+    rig.agent.end().await;
+    // The guard removes the agent's directory when it has healed.
+    let begin = std::time::Instant::now();
+    let left = || std::fs::read_dir(rig.state()).is_ok_and(|mut entries| entries.next().is_some());
+    while left() || rig.rank_pids().iter().any(|pid| runs(*pid)) {
+        assert!(begin.elapsed() < PATIENCE, "the guard does not heal");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_nothing_is_left(&rig);
 }
