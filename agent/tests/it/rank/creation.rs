@@ -3,7 +3,6 @@
 use std::{net::TcpListener, time::Duration};
 
 use ringbreaker_agent::{
-    node::VirtualNode,
     rank::{
         code,
         protocol::{EXIT_AFTER_ERROR, ToRank},
@@ -11,14 +10,12 @@ use ringbreaker_agent::{
     sys::signal::Signal,
 };
 use ringbreaker_scenarios::{
-    case::NodeLimits,
     event::ExitStatus,
     units::{Bytes, Nanos},
     words::{Detector, Phase},
 };
 
 use super::job::{Job, Plan};
-use crate::ground;
 
 const SHORT: Duration = Duration::from_millis(900);
 
@@ -98,21 +95,16 @@ fn a_free_rendezvous_port_works() {
     }
 }
 
-/// Two ranks on a node whose /dev/shm has this size.
-fn on_a_node_with(shm: Bytes) -> Option<Plan> {
-    let isolation = ground::isolation()?;
-    let limits = NodeLimits { shm_size: Some(shm), ..NodeLimits::default() };
-    let (node, _port) = VirtualNode::build(&ground::spec(0, &[0, 1], limits), isolation).unwrap();
-    let mut plan = Plan::endless(2);
+fn brief_on_a_node_with(shm: Bytes) -> Option<Plan> {
+    let mut plan = Plan::on_a_node_with(shm)?;
     plan.workload.iterations = 3;
     plan.watchdog.op_timeout = Some(Nanos::from(SHORT));
-    plan.entry = Some(Box::new(move |rank| node.entry(rank)));
     Some(plan)
 }
 
 #[test]
 fn full_shared_memory_fails_the_first_operation_by_default() {
-    let Some(plan) = on_a_node_with(Bytes(1 << 20)) else { return };
+    let Some(plan) = brief_on_a_node_with(Bytes(1 << 20)) else { return };
     let mut job = plan.start();
     job.init();
     let detection = job.ranks[0].detects();
@@ -128,7 +120,7 @@ fn full_shared_memory_fails_the_first_operation_by_default() {
 
 #[test]
 fn full_shared_memory_fails_creation_when_nccl_takes_it_there() {
-    let Some(mut plan) = on_a_node_with(Bytes(1 << 20)) else { return };
+    let Some(mut plan) = brief_on_a_node_with(Bytes(1 << 20)) else { return };
     plan.env.insert("NCCL_CUMEM_ENABLE".into(), "0".into());
     plan.env.insert("NCCL_CUMEM_HOST_ENABLE".into(), "0".into());
     let mut job = plan.start();
@@ -140,7 +132,7 @@ fn full_shared_memory_fails_creation_when_nccl_takes_it_there() {
 
 #[test]
 fn shared_memory_for_one_segment_a_rank_is_enough() {
-    let Some(plan) = on_a_node_with(Bytes(70 << 20)) else { return };
+    let Some(plan) = brief_on_a_node_with(Bytes(70 << 20)) else { return };
     let mut job = Job::steady(plan);
     for rank in &mut job.ranks {
         assert_eq!(rank.ends(), ExitStatus::Code(0));

@@ -11,6 +11,7 @@ use std::{
 };
 
 use ringbreaker_agent::{
+    node::VirtualNode,
     rank::{
         blackbox,
         protocol::{FromRank, RANK_FD, RankSpec, ToRank},
@@ -18,12 +19,14 @@ use ringbreaker_agent::{
     sys::process::{self, Entry, Process, SpawnRequest},
 };
 use ringbreaker_scenarios::{
-    case::{Rank, WatchdogPlan, WorkloadPlan},
+    case::{NodeLimits, Rank, WatchdogPlan, WorkloadPlan},
     event::{Detection, Event, ExitStatus, OpSummary, What},
     units::{Bytes, Nanos},
     words::{Backend, Collective, Dtype, ErrorHandling, Phase},
 };
 use tempfile::TempDir;
+
+use crate::ground;
 
 /// How long anything may take; nothing is measured against it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -64,6 +67,18 @@ impl Plan {
             env: BTreeMap::from([("NCCL_SOCKET_IFNAME".to_owned(), "lo".to_owned())]),
             entry: None,
         }
+    }
+
+    /// The same on a node whose /dev/shm has this size; none: there are no nodes here (a line says
+    /// why). The node takes along whatever a killed rank leaves in there.
+    pub(super) fn on_a_node_with(shm: Bytes) -> Option<Plan> {
+        let isolation = ground::isolation()?;
+        let limits = NodeLimits { shm_size: Some(shm), ..NodeLimits::default() };
+        let spec = ground::spec(0, &[0, 1], limits);
+        let (node, _port) = VirtualNode::build(&spec, isolation).unwrap();
+        let mut plan = Plan::endless(2);
+        plan.entry = Some(Box::new(move |rank| node.entry(rank)));
+        Some(plan)
     }
 
     /// With another error-handling mode.
