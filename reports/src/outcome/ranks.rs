@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ringbreaker_scenarios::{
-    case::{FaultPlan, Rank},
+    case::Rank,
     event::{ExitStatus, HealReason},
     fault::{ActsOn, FaultKind},
     units::Nanos,
@@ -25,8 +25,8 @@ pub(super) fn report(evidence: &Evidence, faults: &[FaultReport]) -> Vec<RankRep
         .traces
         .iter()
         .map(|(&rank, trace)| {
-            let survivor = !is_lost(evidence, rank, trace, faults);
-            report_one(evidence, rank, trace, survivor, effect, &touched)
+            let lost_to = lost_to(evidence, rank, trace, faults);
+            report_one(evidence, rank, trace, lost_to, effect, &touched)
         })
         .collect()
 }
@@ -35,18 +35,18 @@ fn report_one(
     evidence: &Evidence,
     rank: Rank,
     trace: &Trace,
-    survivor: bool,
+    lost_to: Option<&FaultKind>,
     effect: Option<Effect>,
     touched: &BTreeSet<Rank>,
 ) -> RankReport {
     let told = trace.detection.map(|(_, detection)| detection);
-    let (detector, noticed) = noticed(trace);
+    let (detector, noticed) = noticed(trace, lost_to);
     let code = told.and_then(|detection| detection.code);
     let blames = told.and_then(|detection| detection.blames);
     RankReport {
         rank,
         node: rank.checked_div(evidence.plan.cluster.ranks_per_node).unwrap_or(0),
-        survivor,
+        survivor: lost_to.is_none(),
         phase: told.map(|detection| detection.phase).or(trace.last_phase),
         detector,
         detected: noticed.map(|at| moment(at, effect)),
@@ -70,22 +70,34 @@ fn report_one(
 
 /// What noticed first in a rank: what it reported, or else the kernel, which ended it with a signal
 /// that nobody here sent.
-fn noticed(trace: &Trace) -> (Detector, Option<Nanos>) {
+fn noticed(trace: &Trace, lost_to: Option<&FaultKind>) -> (Detector, Option<Nanos>) {
+    // The signal that ends the target of a `kill` or a `stop` is ringbreaker's own.
+    let by_us = matches!(lost_to, Some(FaultKind::Kill(_) | FaultKind::Stop(_)));
     match (trace.detection, trace.exit) {
         (Some((at, detection)), _) => (detection.detector, Some(at)),
-        (None, Some(Exit { at, status: ExitStatus::Signal(_), by_harness: false })) => {
+        (None, Some(Exit { at, status: ExitStatus::Signal(_), by_harness: false })) if !by_us => {
             (Detector::Kernel, Some(at))
         }
         (None, _) => (Detector::Nobody, None),
     }
 }
 
-/// Whether a fault took the rank out of the game, so that its own end says nothing.
-fn is_lost(evidence: &Evidence, rank: Rank, trace: &Trace, faults: &[FaultReport]) -> bool {
+/// The fault that took the rank out of the game, so that its own end says nothing.
+fn lost_to<'a>(
+    evidence: &'a Evidence,
+    rank: Rank,
+    trace: &Trace,
+    faults: &[FaultReport],
+) -> Option<&'a FaultKind> {
     let died_of_signal =
         trace.exit.is_some_and(|e| matches!(e.status, ExitStatus::Signal(_)) && !e.by_harness);
-    fired(evidence, faults).filter(|(plan, _)| plan.target.ranks.contains(&rank)).any(
-        |(plan, report)| match plan.kind {
+    let mut lost = evidence
+        .plan
+        .faults
+        .iter()
+        .zip(faults)
+        .filter(|(plan, report)| report.fired() && plan.target.ranks.contains(&rank))
+        .filter(|(plan, report)| match plan.kind {
             FaultKind::Kill(_) => true,
             // Above the limit by a margin, the rank may well live.
             FaultKind::LimitMemory(_) => died_of_signal,
@@ -95,8 +107,8 @@ fn is_lost(evidence: &Evidence, rank: Rank, trace: &Trace, faults: &[FaultReport
                 Some(HealReason::LifeOver | HealReason::LeaseExpired | HealReason::Recovered)
             ),
             _ => false,
-        },
-    )
+        });
+    lost.next().map(|(plan, _)| &plan.kind)
 }
 
 /// The ranks that may rightly be blamed: targets, ranks on target nodes, ranks at target links.
@@ -106,7 +118,8 @@ fn touched_ranks(evidence: &Evidence, faults: &[FaultReport]) -> BTreeSet<Rank> 
         let first = node.saturating_mul(per_node);
         first..first.saturating_add(per_node)
     };
-    fired(evidence, faults)
+    let faults = evidence.plan.faults.iter().zip(faults);
+    faults
         .filter(|(_, report)| report.effect.is_some())
         .flat_map(|(plan, _)| -> Vec<Rank> {
             let target = &plan.target;
@@ -121,11 +134,4 @@ fn touched_ranks(evidence: &Evidence, faults: &[FaultReport]) -> BTreeSet<Rank> 
             }
         })
         .collect()
-}
-
-fn fired<'a>(
-    evidence: &'a Evidence,
-    faults: &'a [FaultReport],
-) -> impl Iterator<Item = (&'a FaultPlan, &'a FaultReport)> {
-    evidence.plan.faults.iter().zip(faults).filter(|(_, report)| report.fired())
 }

@@ -1,6 +1,6 @@
 //! Pieces of the sentences that say why.
 
-use ringbreaker_scenarios::{case::Rank, words::Detector};
+use ringbreaker_scenarios::{case::Rank, units::Nanos, words::Detector};
 
 use super::{JobReport, RankReport};
 
@@ -35,6 +35,7 @@ pub(super) fn first_notice(ranks: &[RankReport], job: &JobReport) -> Option<Stri
     let rank = ranks.iter().find(|rank| Some(rank.rank) == job.detected_by)?;
     let class = rank.error_class.as_ref().map(|class| format!(" ({class})")).unwrap_or_default();
     let when = match (job.detected?.since_effect, job.effect) {
+        (Some(Nanos::ZERO), _) => ", at the moment of the effect".to_owned(),
         (Some(time), _) => format!(", {time} after the effect"),
         (None, Some(_)) => ", before any fault took effect".to_owned(),
         (None, None) => String::new(),

@@ -160,6 +160,14 @@ pub(super) fn totals(report: &RunReport) -> String {
     format!("{cases} case{plural}: {pass} pass, {unknown} unknown, {fail} fail{pending}")
 }
 
+/// `2026-12-01 05:15:30 UTC`; the text as it is where it is no RFC 3339.
+pub(super) fn clock(text: &str) -> String {
+    match text.parse::<jiff::Timestamp>() {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
 /// From start to end of the run, where both are known and well-formed.
 pub(super) fn duration(report: &RunReport) -> Option<Nanos> {
     let parse = |text: &str| text.parse::<jiff::Timestamp>().ok();

@@ -9,14 +9,12 @@ use comfy_table::{Attribute, Cell as TableCell, Color, ContentArrangement, Table
 use ringbreaker_scenarios::words::Verdict;
 
 use super::phrases::{self, Tone};
-use crate::report::{CaseResult, Cell, Matrix, RunReport, Weight};
+use crate::report::{CaseResult, Cell, Matrix, Row, RunReport, Weight};
 
 /// Cases that did not pass are listed up to this many; all of them are in the other documents.
 const CASES_LISTED: usize = 20;
-/// A column narrower than this breaks outcome words in two.
-const COLUMN_WIDTH: usize = 17;
-/// What the settings need at the left.
-const LABEL_WIDTH: usize = 28;
+/// What a table column needs beside its text.
+const PADDING: usize = 3;
 /// Text is wrapped here on wider terminals.
 const TEXT_WIDTH: usize = 100;
 
@@ -56,19 +54,10 @@ impl Paint {
         if matrix.rows.is_empty() {
             return;
         }
-        let needed = LABEL_WIDTH + matrix.columns.len() * (COLUMN_WIDTH + 3);
-        if needed <= self.width {
-            let columns: Vec<usize> = (0..matrix.columns.len()).collect();
-            block(out, &self.table(matrix, &columns));
-        } else {
-            // Too many faults for one table: as many side by side as fit.
-            let fit = (self.width.saturating_sub(LABEL_WIDTH) / (COLUMN_WIDTH + 3)).max(1);
-            let columns: Vec<usize> = (0..matrix.columns.len()).collect();
-            for part in columns.chunks(fit) {
-                block(out, &self.table(matrix, part));
-            }
+        for part in parts(matrix, self.width) {
+            block(out, &self.table(matrix, &part));
+            out.push('\n');
         }
-        out.push('\n');
     }
 
     fn table(&self, matrix: &Matrix, columns: &[usize]) -> String {
@@ -85,12 +74,7 @@ impl Paint {
         header.extend(columns.iter().filter_map(|&at| matrix.columns.get(at)).map(TableCell::new));
         table.set_header(header.into_iter().map(|cell| cell.add_attribute(Attribute::Bold)));
         for row in &matrix.rows {
-            let label = if row.settings.is_empty() {
-                row.label.clone()
-            } else {
-                row.label.replace(' ', "\n")
-            };
-            let mut cells = vec![TableCell::new(label)];
+            let mut cells = vec![TableCell::new(label(row))];
             cells.extend(columns.iter().map(|&at| match row.cells.get(at) {
                 Some(Some(cell)) => cell_of(cell),
                 _ => TableCell::new(""),
@@ -189,14 +173,44 @@ impl Paint {
     }
 }
 
-fn cell_of(cell: &Cell) -> TableCell {
+/// The columns side by side in each table: as many as fit, where there are too many for one.
+fn parts(matrix: &Matrix, width: usize) -> Vec<Vec<usize>> {
+    let widest = |text: String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let labels = matrix.rows.iter().map(|row| widest(label(row)) + PADDING).max().unwrap_or(0);
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut used = width;
+    for (at, name) in matrix.columns.iter().enumerate() {
+        let cells = matrix.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
+        let text = cells.map(|cell| widest(cell_text(cell))).max().unwrap_or(0);
+        let needed = text.max(name.chars().count()) + PADDING;
+        match parts.last_mut() {
+            Some(part) if used + needed <= width => part.push(at),
+            _ => {
+                parts.push(vec![at]);
+                used = labels;
+            }
+        }
+        used += needed;
+    }
+    parts
+}
+
+fn label(row: &Row) -> String {
+    if row.settings.is_empty() { row.label.clone() } else { row.label.replace(' ', "\n") }
+}
+
+fn cell_text(cell: &Cell) -> String {
     let verdict = cell.verdict.map_or("", phrases::mark);
     let mut text = format!("{} {verdict}", phrases::outcomes(cell).replace(", ", "\n"));
     let detection = phrases::detection(cell);
     if !detection.is_empty() {
         text.push('\n');
-        text.push_str(&detection.replace(" (", "\n").replace([')'], ""));
+        text.push_str(&detection.replace(" (", "\n").replace(')', ""));
     }
+    text
+}
+
+fn cell_of(cell: &Cell) -> TableCell {
     let cell_color = match Tone::of_cell(cell) {
         Tone::Fine => Color::Green,
         Tone::Handled => Color::Cyan,
@@ -204,7 +218,7 @@ fn cell_of(cell: &Cell) -> TableCell {
         Tone::Bad => Color::Red,
         Tone::Void => Color::DarkGrey,
     };
-    TableCell::new(text).fg(cell_color)
+    TableCell::new(cell_text(cell)).fg(cell_color)
 }
 
 fn verdict_color(verdict: Verdict) -> Color {

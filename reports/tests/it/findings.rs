@@ -71,7 +71,7 @@ fn a_setting_without_any_effect_is_named() {
     );
     assert!(
         found.contains(
-            &"NCCL_SOCKET_TIMEOUT is read by nothing in this backend: not in the \
+            &"the backend does not read NCCL_SOCKET_TIMEOUT: not in the \
                              library"
                 .to_owned()
         ),

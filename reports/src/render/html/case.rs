@@ -3,6 +3,7 @@
 use ringbreaker_scenarios::{
     case::FaultPlan,
     event::{HealReason, What},
+    fault::FaultKind,
     units::Nanos,
     words::Detector,
 };
@@ -126,6 +127,8 @@ fn fault<'a>(plan: &FaultPlan, report: &'a FaultReport) -> FaultView<'a> {
     };
     let healed = match (&report.heal_failed, report.healed_because) {
         (Some(reason), _) => format!("not undone: {reason}"),
+        // There is nothing to undo in a kill.
+        (None, _) if matches!(plan.kind, FaultKind::Kill(_)) => String::new(),
         (None, Some(because)) => {
             let after = report.healed.zip(report.effect).map(|(healed, at)| healed.since(at));
             let after = after.map(|time| format!(" after {time}")).unwrap_or_default();

@@ -9,9 +9,6 @@ use crate::{
     report::{Cell, Matrix, RunReport, Weight},
 };
 
-/// A cell with more repetitions than this links to the first ones only.
-const LINKED: usize = 6;
-
 #[derive(Template)]
 #[template(path = "report.html")]
 pub(super) struct Page<'a> {
@@ -19,8 +16,10 @@ pub(super) struct Page<'a> {
     verdict: Mark,
     totals: String,
     took: Option<String>,
+    started: String,
+    ended: Option<String>,
     /// The swept settings' names, the head of the first column.
-    corner: String,
+    corner: Vec<String>,
     rows: Vec<RowView<'a>>,
     legend: Vec<Meaning>,
     findings: Vec<FindingView<'a>>,
@@ -50,9 +49,8 @@ struct CellView {
     mark: Option<Mark>,
     /// Number of the case that the cell leads to: the first that did not pass, or the first.
     first: Option<u32>,
-    /// Numbers of the repetitions.
-    repetitions: Vec<u32>,
-    more: usize,
+    /// The numbers of the repetitions, such as `cases 10 to 19`.
+    repetitions: String,
 }
 
 struct Meaning {
@@ -78,6 +76,8 @@ impl<'a> Page<'a> {
             verdict: Mark::of(report.verdict),
             totals: phrases::totals(report),
             took: phrases::duration(report).map(|time| time.to_string()),
+            started: phrases::clock(&report.header.started),
+            ended: report.header.ended.as_deref().map(phrases::clock),
             corner: corner(&report.matrix),
             rows: report.matrix.rows.iter().map(|row| RowView::of(row, report)).collect(),
             legend: outcomes.iter().map(|outcome| Meaning::of(**outcome)).collect(),
@@ -107,12 +107,12 @@ impl Mark {
 }
 
 /// Names of the swept settings where every row has the same ones.
-fn corner(matrix: &Matrix) -> String {
+fn corner(matrix: &Matrix) -> Vec<String> {
     match matrix.rows.first() {
         Some(row) if !row.settings.is_empty() && same_names(matrix) => {
-            row.settings.keys().cloned().collect::<Vec<_>>().join(" · ")
+            row.settings.keys().cloned().collect()
         }
-        _ => "settings".to_owned(),
+        _ => vec!["settings".to_owned()],
     }
 }
 
@@ -145,7 +145,6 @@ impl CellView {
             Some((time, spread)) => (time.to_owned(), spread.replace(')', "")),
             None => (detection, String::new()),
         };
-        let several = cell.cases.len() > 1;
         CellView {
             class: class(Tone::of_cell(cell)),
             words: phrases::outcomes(cell).split(", ").map(str::to_owned).collect(),
@@ -153,15 +152,19 @@ impl CellView {
             spread,
             mark: cell.verdict.map(Mark::of),
             first: worst.map(number),
-            repetitions: cell
-                .cases
-                .iter()
-                .filter(|_| several)
-                .take(LINKED)
-                .map(|&at| number(at))
-                .collect(),
-            more: cell.cases.len().saturating_sub(LINKED),
+            repetitions: repetitions(&cell.cases.iter().map(|&at| number(at)).collect::<Vec<_>>()),
         }
+    }
+}
+
+/// `cases 10 to 19`, or the numbers where they have gaps; empty for a single case.
+fn repetitions(numbers: &[u32]) -> String {
+    match numbers {
+        [] | [_] => String::new(),
+        [first, .., last] if (last - first) as usize + 1 == numbers.len() => {
+            format!("cases {first} to {last}")
+        }
+        many => format!("cases {}", many.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
     }
 }
 

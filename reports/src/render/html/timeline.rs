@@ -1,12 +1,18 @@
 //! A case as a picture: one lane a rank, time to the right.
 //!
-//! Inline SVG without script. Bars are operations, the shaded window is the fault, a diamond is the
+//! Inline SVG without script. Bars are operations (pale: never
+//! finished), the shaded window is the fault, a diamond is the
 //! moment of noticing, the hollow bar is abort; the lane ends where the process did. What a black
 //! box no longer holds is a thin line.
 
 use std::fmt::{Result as FmtResult, Write};
 
-use ringbreaker_scenarios::{case::Rank, event::What, fault::ActsOn, units::Nanos};
+use ringbreaker_scenarios::{
+    case::Rank,
+    event::{OpRecord, What},
+    fault::ActsOn,
+    units::Nanos,
+};
 
 use crate::{outcome::RankReport, render::phrases, report::CaseResult};
 
@@ -173,21 +179,29 @@ fn ops(out: &mut String, case: &CaseResult, rank: &RankReport, scale: &Scale, y:
         scale.x(end)
     )?;
     let events = case.history.events.iter().filter(|event| event.rank == Some(rank.rank));
-    let mut spans: Vec<(f64, f64)> = events
+    let records: Vec<&OpRecord> = events
         .filter_map(|event| match &event.what {
             What::Ops(summary) => Some(&summary.last),
             _ => None,
         })
         .flatten()
         .filter(|op| op.enqueued < end)
-        .map(|op| (scale.x(op.enqueued), scale.x(op.ended.unwrap_or(end).min(end))))
         .collect();
-    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut path = String::new();
-    for (from, to) in merged(&spans) {
-        write!(path, "M{from:.1} {middle:.1}H{:.1}", to.max(from + 0.6))?;
+    for (class, finished) in [("ops", true), ("ops waiting", false)] {
+        let of_class = records.iter().filter(|op| op.ended.is_some() == finished);
+        let mut spans: Vec<(f64, f64)> = of_class
+            .map(|op| (scale.x(op.enqueued), scale.x(op.ended.unwrap_or(end).min(end))))
+            .collect();
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut path = String::new();
+        for (from, to) in merged(&spans) {
+            write!(path, "M{from:.1} {middle:.1}H{:.1}", to.max(from + 0.6))?;
+        }
+        if !path.is_empty() {
+            write!(out, r#"<path class="{class}" d="{path}"/>"#)?;
+        }
     }
-    if path.is_empty() { Ok(()) } else { write!(out, r#"<path class="ops" d="{path}"/>"#) }
+    Ok(())
 }
 
 fn merged(spans: &[(f64, f64)]) -> Vec<(f64, f64)> {

@@ -44,11 +44,12 @@ struct Run<'a> {
 /// Applies every rule; the weightiest findings first, else in the order of the rules.
 pub(super) fn find(cases: &[CaseResult], pending: &[CasePlan], matrix: &Matrix) -> Vec<Finding> {
     let run = Run { cases, pending, matrix };
-    let rules: [fn(&Run) -> Vec<Finding>; 10] = [
+    let rules: [fn(&Run) -> Vec<Finding>; 11] = [
         coverage::harness_traces,
         noticing::wrong_data,
         noticing::by_column,
         noticing::crashes,
+        noticing::slower,
         noticing::late_neighbours,
         noticing::false_blame,
         settings::unread,

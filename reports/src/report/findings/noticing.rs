@@ -29,6 +29,11 @@ pub(super) fn crashes(run: &Run) -> Vec<Finding> {
     cases_with(run, Outcome::Crashed, Finding::warning, "a rank crashed that was no target")
 }
 
+/// Jobs that finished, but slower.
+pub(super) fn slower(run: &Run) -> Vec<Finding> {
+    cases_with(run, Outcome::Degraded, Finding::remark, "survived, but slower")
+}
+
 fn cases_with(
     run: &Run,
     outcome: Outcome,
@@ -180,7 +185,9 @@ fn did_not_end(cells: &[(&Row, &Cell)], all: &[&Settings]) -> Option<String> {
         .map(|(row, _)| &row.settings)
         .collect();
     (!stuck.is_empty()).then(|| {
-        format!("noticed, and yet not every rank ended{}", space_before(&which(&stuck, all)))
+        let which = which(&stuck, all);
+        let space = if which.is_empty() { "" } else { " " };
+        format!("{which}{space}ranks had to be killed all the same")
     })
 }
 

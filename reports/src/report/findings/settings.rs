@@ -27,7 +27,7 @@ pub(super) fn unread(run: &Run) -> Vec<Finding> {
     unread
         .into_iter()
         .map(|(name, reason)| {
-            Finding::warning(format!("{name} is read by nothing in this backend: {reason}"))
+            Finding::warning(format!("the backend does not read {name}: {reason}"))
         })
         .collect()
 }
