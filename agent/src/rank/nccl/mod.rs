@@ -59,12 +59,17 @@ struct Nccl {
     gpu: u32,
 }
 
-/// NCCL_COMM_BLOCKING overrides what a communicator is asked to be (init.cc of 2.28). NCCL reads the
-/// number as strtoll does.
+/// Whether NCCL_COMM_BLOCKING makes communicators blocking that are asked not to be.
 fn forced_blocking() -> bool {
-    let Ok(text) = env::var("NCCL_COMM_BLOCKING") else { return false };
-    let digits = text.trim_start().trim_start_matches(['+', '-']);
-    digits.bytes().take_while(u8::is_ascii_digit).any(|digit| digit != b'0')
+    env::var("NCCL_COMM_BLOCKING").is_ok_and(|text| is_one(&text))
+}
+
+/// Whether strtoll reads a one, which is the only value that NCCL makes blocking of (init.cc of 2.28).
+fn is_one(text: &str) -> bool {
+    let text = text.trim_start();
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].trim_start_matches('0') == "1"
 }
 
 impl Library for Nccl {
@@ -111,5 +116,26 @@ impl Library for Nccl {
         self.device.enter()?;
         let place = Place { id: UniqueId(id), rank, world };
         Ok(NcclCommunicator::begin(&self.nccl, &self.device, place, forced_blocking())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_one_makes_communicators_blocking() {
+        for (text, want) in [
+            ("1", true),
+            (" 01", true),
+            ("+1s", true),
+            ("0", false),
+            ("", false),
+            ("10", false),
+            ("true", false),
+            ("-1", false),
+        ] {
+            assert_eq!(is_one(text), want, "{text:?}");
+        }
     }
 }
