@@ -10,6 +10,7 @@
  *
  * FAKE_NCCL says what else happens: words of the form what=number, separated by commas.
  *   version=N      ncclGetVersion's number             init=N        code that init returns
+ *   blocks=1       init returns after an abort only, with 3
  *   from=N         operations from number N on are touched by what follows:
  *   call=N         code that the call returns          async=N       asynchronous error
  *   hang=1         the kernel never ends               wrong=1       the kernel does nothing
@@ -43,7 +44,8 @@ static void misused(const char *how) {
 /* ---- the communicator --------------------------------------------------------------------- */
 
 struct comm {
-    int dead, finalized, polls;
+    volatile int dead;
+    int finalized, polls;
     /* Number of the operation handed over last, and of the next. */
     long number, next;
     /* The operation that was handed over and is not on the stream yet. */
@@ -113,7 +115,12 @@ int ncclCommInitRankConfig(struct comm **comm, int ranks, struct id id, int rank
     if (ranks != 1 || rank != 0) return leave(5);
     long code = asked("init", IN_PROGRESS);
     if (code == IN_PROGRESS) *comm = calloc(1, sizeof **comm);
-    return leave((int)code);
+    leave((int)code);
+    if (asked("blocks", 0)) {
+        while (!(*comm)->dead) usleep(1000);
+        return 3;
+    }
+    return (int)code;
 }
 
 #ifndef LACKS_ASYNC

@@ -225,6 +225,20 @@ fn errors_of_calls_of_init_and_of_cuda_keep_their_codes_and_words() {
 }
 
 #[test]
+fn an_init_that_was_made_blocking_still_has_a_deadline_and_can_be_aborted() {
+    let env = [("NCCL_COMM_BLOCKING", "1")];
+    Play { env: &env, ..Play::default() }.run().clean();
+    let watchdog = WatchdogPlan {
+        init_timeout: Some(Nanos::from_millis(300)),
+        ..watched(ErrorHandling::CleanupOnly)
+    };
+    let outcome = Play { fake: "blocks=1", env: &env, watchdog, ..Play::default() }.run();
+    assert_eq!(outcome.detection().detector, Detector::RankWatchdog, "{outcome:?}");
+    assert!(outcome.seen.contains(&What::AbortEnded { code: 0 }), "{outcome:?}");
+    assert_eq!((outcome.status, outcome.log.as_str()), (ExitStatus::Code(3), ""));
+}
+
+#[test]
 fn the_transport_is_read_from_the_log_of_nccl() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("nccl.log");
