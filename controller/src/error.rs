@@ -68,6 +68,9 @@ pub(crate) enum Expected {
     /// The directory of runs cannot be used.
     #[error("failed to use the directory {}; choose another with --dir", path.display())]
     RunsDirectory { path: PathBuf, source: io::Error },
+    /// Recordings that cannot be written.
+    #[error("failed to write recordings; choose another directory with --record")]
+    Recording { source: Box<dyn std::error::Error + Send + Sync> },
     /// An output file that cannot be written.
     #[error("failed to write {}", path.display())]
     Output { path: PathBuf, source: io::Error },
@@ -117,6 +120,7 @@ impl Error {
                 | Expected::Agent { .. }
                 | Expected::RunsDirectory { .. }
                 | Expected::Output { .. }
+                | Expected::Recording { .. }
                 | Expected::Environment { .. } => exit::LACKING,
                 _ => exit::USAGE,
             },

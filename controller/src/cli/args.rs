@@ -196,6 +196,9 @@ pub(crate) struct MannerArgs {
     pub(crate) lease: Nanos,
     #[command(flatten)]
     pub(crate) dir: RunsDir,
+    /// Write what happened as recordings into this directory too, one file a cell of the matrix
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) state: StateDir,
     /// Print only the summary line and what is wrong

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringbreaker_reports::report::RunReport;
+use ringbreaker_reports::{recording, report::RunReport};
 use ringbreaker_scenarios::{units::Nanos, words::Verdict};
 
 use super::{Conduct, config::Manner, estimate, ledger::Ledger};
@@ -33,6 +33,9 @@ pub(crate) async fn conclude(
         ledger.finish(&id, jiff::Timestamp::now().to_string()).await?;
     }
     let report = RunReport::from(ledger.load(&id).await?);
+    if let Some(dir) = &manner.record {
+        record(dir, &report)?;
+    }
     let page = directory.join(PAGE);
     write(&page, &documents::render(&report, Document::Html, false)?)?;
     match manner.format {
@@ -55,6 +58,13 @@ pub(crate) async fn conclude(
         ));
     }
     Ok(exit_code(report.verdict, interrupted, !not_healed.is_empty()))
+}
+
+fn record(dir: &Path, report: &RunReport) -> Result<(), Error> {
+    let files = recording::write(dir, report)
+        .map_err(|source| Expected::Recording { source: Box::new(source) })?;
+    tell(&format!("recordings: {} files in {}", files.len(), dir.display()));
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

@@ -37,6 +37,8 @@ pub(crate) struct Manner {
     pub(crate) lease: Nanos,
     /// Directory of all runs, absolute.
     pub(crate) dir: PathBuf,
+    /// Where recordings go, absolute.
+    pub(crate) record: Option<PathBuf>,
     /// Where agents journal, absolute.
     pub(crate) state: PathBuf,
     pub(crate) quiet: bool,
@@ -64,6 +66,7 @@ pub(crate) fn manner(args: MannerArgs, agents: Agents) -> Result<Manner, Error> 
         private_mps: args.mps,
         lease: args.lease,
         dir: absolute(&dir),
+        record: args.record.as_deref().map(absolute),
         state: state_directory(args.state.state),
         quiet: args.quiet,
         format: args.format,

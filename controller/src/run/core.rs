@@ -15,8 +15,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ringbreaker_scenarios::{
-    case::{CasePlan, Rank},
+    case::{CasePlan, FaultPlan, Rank},
     event::{EndReason, Event, What},
+    fault::FaultKind,
     units::Nanos,
 };
 
@@ -85,6 +86,8 @@ pub(crate) enum Fate {
 /// What the core needs to know about a case.
 struct Facts {
     world: u32,
+    /// Ranks that the plan stops for good, by the fault that does; they cannot end by themselves.
+    stopped: BTreeMap<u32, Vec<Rank>>,
     cap: Nanos,
     coordinated_abort: bool,
     last_attempt: u32,
@@ -111,6 +114,12 @@ impl Core {
     ) -> Core {
         let facts = |plan: &CasePlan, first: u32| Facts {
             world: plan.world(),
+            stopped: plan
+                .faults
+                .iter()
+                .filter(|f| stops_for_good(f))
+                .map(|f| (f.id, f.target.ranks.clone()))
+                .collect(),
             cap: plan.cap,
             coordinated_abort: plan.coordinated_abort,
             last_attempt: first + patience.attempts.saturating_sub(1),
@@ -215,13 +224,21 @@ impl Core {
                 held.exited.insert(rank);
             }
             (What::Detected(_), _) => held.detected = true,
+            (What::FaultWitnessed { fault, .. }, _) => {
+                held.witnessed.insert(*fault);
+            }
             _ => {}
         }
         held.events.push(event);
         let running = matches!(held.stage, Stage::Running { .. });
-        let (exited, untold) = (held.exited.clone(), held.detected && !held.abort_told);
+        let (mut gone, untold) = (held.exited.clone(), held.detected && !held.abort_told);
+        let witnessed = held.witnessed.clone();
         let Some(facts) = self.cases.get(&case.index) else { return };
-        if running && all_gone(&exited, facts.world) {
+        // Whoever is stopped for good has nothing left to do in this case: waiting for the cap would
+        // show nothing more.
+        let held_up = facts.stopped.iter().filter(|(fault, _)| witnessed.contains(fault));
+        gone.extend(held_up.flat_map(|(_, ranks)| ranks));
+        if running && all_gone(&gone, facts.world) {
             self.finish(now, agent, EndReason::RanksGone, out);
         } else if running && untold && facts.coordinated_abort {
             if let Some(held) = self.held(agent) {
@@ -391,6 +408,11 @@ impl Core {
             out.push(Action::Send { agent: agent.clone(), command, order });
         }
     }
+}
+
+/// Whether a fault stops ranks until the end of the case.
+fn stops_for_good(fault: &FaultPlan) -> bool {
+    matches!(fault.kind, FaultKind::Stop(_)) && fault.lasts.is_none()
 }
 
 fn all_gone(exited: &BTreeSet<Rank>, world: u32) -> bool {

@@ -2,6 +2,7 @@
 
 use ringbreaker_scenarios::{
     event::{Detection, ExitStatus},
+    fault::Stop,
     words::{Detector, Phase},
 };
 
@@ -77,6 +78,42 @@ impl Game {
 
 fn case(index: u32, attempt: u32) -> CaseRef {
     CaseRef { index, attempt }
+}
+
+/// Rank 1 is stopped by the case's only fault, for as long as given.
+fn stopped(lasts: Option<Nanos>) -> Game {
+    Game::with(1, |plan| {
+        plan.faults[0].kind = FaultKind::Stop(Stop {});
+        plan.faults[0].lasts = lasts;
+    })
+}
+
+fn witnessed() -> What {
+    What::FaultWitnessed { fault: 0, evidence: "state T".to_owned() }
+}
+
+#[test]
+fn a_rank_that_is_stopped_for_good_is_not_waited_for() {
+    let mut game = stopped(None);
+    game.up("a");
+    game.answer("a", 1);
+    game.observe("a", case(0, 1), 1, witnessed());
+    let actions = game.exit("a", case(0, 1), 0);
+    let finish = Order::Finish(case(0, 1), EndReason::RanksGone);
+    assert!(actions.iter().any(|a| matches!(a, Action::Send { order, .. } if *order == finish)));
+}
+
+#[test]
+fn a_rank_that_will_go_on_or_was_never_seen_stopped_is_waited_for() {
+    for (lasts, seen) in [(Some(SECOND), true), (None, false)] {
+        let mut game = stopped(lasts);
+        game.up("a");
+        game.answer("a", 1);
+        if seen {
+            game.observe("a", case(0, 1), 1, witnessed());
+        }
+        assert_eq!(game.exit("a", case(0, 1), 0), [], "lasts {lasts:?}, seen {seen}");
+    }
 }
 
 fn sends(actions: &[Action]) -> Vec<(CommandId, Order)> {

@@ -93,6 +93,8 @@ pub(crate) struct Held {
     pub(crate) stage: Stage,
     pub(crate) events: Vec<Event>,
     pub(crate) exited: BTreeSet<Rank>,
+    /// Faults that were seen to take effect.
+    pub(crate) witnessed: BTreeSet<u32>,
     pub(crate) detected: bool,
     pub(crate) abort_told: bool,
 }
@@ -105,6 +107,7 @@ impl Held {
             stage: Stage::Preparing { by: prepared_by },
             events: Vec::new(),
             exited: BTreeSet::new(),
+            witnessed: BTreeSet::new(),
             detected: false,
             abort_told: false,
         }
