@@ -61,7 +61,9 @@ pub enum What {
     FaultTriggered { fault: u32 },
     /// The injector returned. Not evidence of an effect.
     FaultInjected { fault: u32 },
-    /// Independent evidence that the fault took effect, at this moment.
+    /// Independent evidence that the fault took effect. The event's time is the moment of effect where
+    /// the injector knows it (a signal was given to the kernel, the fabric took the first packet), else
+    /// the moment at which the witness saw it.
     FaultWitnessed { fault: u32, evidence: String },
     /// No evidence was found before the fault ended.
     FaultUnwitnessed { fault: u32, reason: String },

@@ -172,7 +172,8 @@ impl Faults {
             return None;
         };
         armed.witness = Witness::Seen;
-        history.now(What::FaultWitnessed { fault: id, evidence });
+        let at = armed.injector.effect().unwrap_or_else(clock::now);
+        history.note(at, None, What::FaultWitnessed { fault: id, evidence });
         Some(Input::Witnessed(id))
     }
 

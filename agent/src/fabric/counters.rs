@@ -25,4 +25,19 @@ pub struct LinkCounters {
     pub lateness_p50: Option<Nanos>,
     /// The same, 99th percentile.
     pub lateness_p99: Option<Nanos>,
+    /// When packets first met the rule in force.
+    pub first: FirstMet,
+}
+
+/// When the first packet met each part of the rule in force on a direction; none: none has yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirstMet {
+    /// The first that had to wait was taken up.
+    pub delayed: Option<Nanos>,
+    /// The first was lost.
+    pub lost: Option<Nanos>,
+    /// The first was taken by a partition.
+    pub blocked: Option<Nanos>,
+    /// The first had to wait for the rate.
+    pub rate_limited: Option<Nanos>,
 }

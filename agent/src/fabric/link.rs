@@ -8,7 +8,11 @@ use std::sync::{
 use hdrhistogram::Histogram;
 use ringbreaker_scenarios::units::Nanos;
 
-use super::{counters::LinkCounters, rule::Rule};
+use super::{
+    counters::{FirstMet, LinkCounters},
+    rule::Rule,
+};
+use crate::sys::clock;
 
 /// Lateness above this is recorded as this.
 const LATEST: u64 = 60_000_000_000;
@@ -29,7 +33,39 @@ pub(super) struct Link {
     pub(super) queue_dropped: AtomicU64,
     pub(super) rate_limited: AtomicU64,
     pub(super) write_errors: AtomicU64,
+    pub(super) first: Firsts,
     lateness: Mutex<Option<Histogram<u32>>>,
+}
+
+/// When packets first met the rule in force.
+#[derive(Debug, Default)]
+pub(super) struct Firsts {
+    pub(super) delayed: First,
+    pub(super) lost: First,
+    pub(super) blocked: First,
+    pub(super) rate_limited: First,
+}
+
+/// A moment that is noted once; zero: not yet.
+#[derive(Debug, Default)]
+pub(super) struct First(AtomicU64);
+
+impl First {
+    /// Costs one load when it is noted already.
+    pub(super) fn note(&self) {
+        if self.0.load(Relaxed) == 0 {
+            // Of two threads that note at once the later one has it: their packets came together.
+            self.0.store(clock::now().0, Relaxed);
+        }
+    }
+
+    fn forget(&self) {
+        self.0.store(0, Relaxed);
+    }
+
+    fn get(&self) -> Option<Nanos> {
+        Some(Nanos(self.0.load(Relaxed))).filter(|at| *at > Nanos::ZERO)
+    }
 }
 
 /// What waits on a direction.
@@ -66,6 +102,8 @@ impl Link {
     }
 
     pub(super) fn set_rule(&self, rule: Rule) {
+        let Firsts { delayed, lost, blocked, rate_limited } = &self.first;
+        [delayed, lost, blocked, rate_limited].into_iter().for_each(First::forget);
         *self.rule.lock().unwrap_or_else(PoisonError::into_inner) = rule;
         self.partition.store(rule.partition, Relaxed);
     }
@@ -104,6 +142,12 @@ impl Link {
             write_errors: self.write_errors.load(Relaxed),
             lateness_p50: quantile(0.5),
             lateness_p99: quantile(0.99),
+            first: FirstMet {
+                delayed: self.first.delayed.get(),
+                lost: self.first.lost.get(),
+                blocked: self.first.blocked.get(),
+                rate_limited: self.first.rate_limited.get(),
+            },
         }
     }
 }

@@ -42,7 +42,7 @@ use link::Link;
 use reader::Reader;
 use switch::Switch;
 
-pub use counters::LinkCounters;
+pub use counters::{FirstMet, LinkCounters};
 pub use rule::Rule;
 
 /// The fabric's end of a node's network.

@@ -95,6 +95,7 @@ impl<'a> Reader<'a> {
         if rule.is_pass() && link.waiting.is_none() {
             self.pass(to, &packet, 0..packet.segments());
         } else if rule.partition {
+            link.first.blocked.note();
             link.blocked.fetch_add(packet.segments() as u64, Relaxed);
         } else {
             self.apply(to, &rule, link, &packet);
@@ -115,7 +116,10 @@ impl<'a> Reader<'a> {
         let longest = course::longest_piece(rule, packet.wire_bytes(&(0..1)));
         let mut runs = std::mem::take(&mut self.runs);
         let lost = self.courses[to].survivors(rule.loss, packet.segments(), longest, &mut runs);
-        link.lost.fetch_add(lost as u64, Relaxed);
+        if lost > 0 {
+            link.first.lost.note();
+            link.lost.fetch_add(lost as u64, Relaxed);
+        }
         for run in runs.drain(..) {
             // While earlier packets wait, later ones wait behind them.
             if rule.delays() || !link.waiting.is_none() {
@@ -157,8 +161,10 @@ impl<'a> Reader<'a> {
             return;
         };
         if arrival.waited {
+            link.first.rate_limited.note();
             link.rate_limited.fetch_add(segments, Relaxed);
         }
+        link.first.delayed.note();
         let mut bytes = self.switch.pool.take(packet.bytes().len());
         packet.cut(&run, &mut bytes);
         link.waiting.add(bytes.capacity());

@@ -71,6 +71,7 @@ impl Switch {
             let Parcel { from, bytes, segments, wire_bytes } = parcel;
             let link = self.link(from, to);
             if link.partition.load(Ordering::Relaxed) {
+                link.first.blocked.note();
                 link.blocked.fetch_add(segments, Ordering::Relaxed);
             } else {
                 link.record_lateness(clock::now().since(at));

@@ -9,8 +9,8 @@
 //! the agent (a stopped process, a helper, a cgroup) is journalled, because the tie is the kernel's
 //! word and the journal is ours.
 
+mod companion;
 mod ground;
-mod helper;
 pub mod memory;
 mod network;
 mod port;
@@ -22,12 +22,13 @@ use std::io;
 use ringbreaker_scenarios::{
     case::{FaultPlan, Node, Rank},
     fault::FaultKind,
+    units::Nanos,
 };
 
 pub use self::{ground::Ground, network::Links, shm::BALLAST_PREFIX};
 use crate::journal::Undo;
 
-/// The injector of a fault. Helper processes it needs are started here, idle, so that injecting is
+/// The injector of a fault. Companion processes it needs are started here, idle, so that injecting is
 /// quick and their undo is known before; dropping the injector ends them. Drop injectors before the
 /// nodes: they share them.
 ///
@@ -79,6 +80,13 @@ pub trait Injector: Send {
     /// Independent evidence that the fault took effect, as a sentence for reports; none: not seen
     /// yet. Called every few milliseconds after `inject` until it answers or the fault is healed.
     fn witness(&mut self) -> Option<String>;
+
+    /// When the fault took effect, for an injector that knows it better than the moment at which its
+    /// witness looked: what notices an effect must not seem to come before it. Asked when the witness
+    /// has answered.
+    fn effect(&self) -> Option<Nanos> {
+        None
+    }
 
     /// Takes the fault back and verifies that. Calling it again, or without `inject`, is harmless.
     fn heal(&mut self) -> Result<(), InjectError>;

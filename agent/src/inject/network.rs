@@ -12,6 +12,7 @@ use std::{
 use ringbreaker_scenarios::{
     case::Node,
     fault::{Delay, Loss, Rate},
+    units::Nanos,
 };
 
 use super::{InjectError, Injector};
@@ -75,18 +76,19 @@ fn merged<'a>(rules: impl Iterator<Item = &'a Rule>) -> Rule {
     })
 }
 
-/// What a rule does to packets, and which counter of the fabric tells that it did.
+/// What a rule does to packets, and which counter and clock of the fabric tell that it did.
 pub(super) struct Effect {
     fault: &'static str,
     rule: Rule,
     done: &'static str,
-    count: fn(&LinkCounters) -> u64,
+    /// How many packets, and when the first did.
+    met: fn(&LinkCounters) -> (u64, Option<Nanos>),
 }
 
 /// A rule on some directions of links.
 ///
 /// Witness: the fabric counted a packet of such a direction that met the rule. A link without
-/// traffic has no witness.
+/// traffic has no witness. Effect: when the first such packet was taken up.
 pub(super) struct Shaped {
     links: Arc<Links>,
     directions: Vec<Direction>,
@@ -98,22 +100,37 @@ pub(super) struct Shaped {
 impl Effect {
     pub(super) fn delay(fault: &Delay) -> Effect {
         let rule = Rule { delay: fault.by, jitter: fault.jitter, ..Rule::default() };
-        Effect { fault: "delay", rule, done: "delayed", count: |link| link.delayed }
+        Effect {
+            fault: "delay",
+            rule,
+            done: "delayed",
+            met: |link| (link.delayed, link.first.delayed),
+        }
     }
 
     pub(super) fn loss(fault: &Loss) -> Effect {
         let rule = Rule { loss: fault.percent / 100.0, ..Rule::default() };
-        Effect { fault: "loss", rule, done: "lost", count: |link| link.lost }
+        Effect { fault: "loss", rule, done: "lost", met: |link| (link.lost, link.first.lost) }
     }
 
     pub(super) fn rate(fault: &Rate) -> Effect {
         let rule = Rule { rate_bits: Some(fault.mbit * 1e6), ..Rule::default() };
-        Effect { fault: "rate", rule, done: "held back", count: |link| link.rate_limited }
+        Effect {
+            fault: "rate",
+            rule,
+            done: "held back",
+            met: |link| (link.rate_limited, link.first.rate_limited),
+        }
     }
 
     pub(super) fn partition() -> Effect {
         let rule = Rule { partition: true, ..Rule::default() };
-        Effect { fault: "partition", rule, done: "blocked", count: |link| link.blocked }
+        Effect {
+            fault: "partition",
+            rule,
+            done: "blocked",
+            met: |link| (link.blocked, link.first.blocked),
+        }
     }
 }
 
@@ -129,7 +146,7 @@ impl Shaped {
 
     fn counts(&self) -> Result<Vec<u64>, FabricError> {
         let count = |(from, to): &Direction| {
-            Ok((self.effect.count)(&self.links.fabric.counters(*from, *to)?))
+            Ok((self.effect.met)(&self.links.fabric.counters(*from, *to)?).0)
         };
         self.directions.iter().map(count).collect()
     }
@@ -171,6 +188,13 @@ impl Injector for Shaped {
             .collect();
         let Effect { done, .. } = self.effect;
         (!met.is_empty()).then(|| format!("packets that the fabric {done}: {}", met.join(", ")))
+    }
+
+    fn effect(&self) -> Option<Nanos> {
+        let first = |(from, to): &Direction| {
+            (self.effect.met)(&self.links.fabric.counters(*from, *to).ok()?).1
+        };
+        self.directions.iter().filter_map(first).min()
     }
 
     fn heal(&mut self) -> Result<(), InjectError> {

@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringbreaker_scenarios::fault;
+use ringbreaker_scenarios::{fault, units::Nanos};
 
 use super::{InjectError, Injector, RankProcess};
 use crate::{
     journal::Undo,
     sys::{
-        procfs,
+        clock, procfs,
         signal::{self, Signal},
     },
 };
@@ -39,10 +39,12 @@ impl RankProcess {
 
 /// Ends ranks with a signal. There is nothing to heal: they are gone for this case.
 ///
-/// Witness: the kernel knows the process no longer, or as a zombie.
+/// Witness: the kernel knows the process no longer, or as a zombie. Effect: when the first signal was
+/// given to the kernel; neighbours may notice before /proc shows the end.
 pub(super) struct Killed {
     signal: Signal,
     ranks: Vec<RankProcess>,
+    sent: Option<Nanos>,
 }
 
 impl Killed {
@@ -51,7 +53,7 @@ impl Killed {
             fault::Signal::Kill => Signal::SIGKILL,
             fault::Signal::Term => Signal::SIGTERM,
         };
-        Killed { signal, ranks }
+        Killed { signal, ranks, sent: None }
     }
 }
 
@@ -64,6 +66,7 @@ impl Injector for Killed {
         for process in &self.ranks {
             let step = format!("send {} to rank {}", self.signal, process.rank);
             let gone = || io::Error::other("it had ended by itself");
+            self.sent.get_or_insert_with(clock::now);
             match process.send(self.signal) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(gone()),
@@ -86,6 +89,10 @@ impl Injector for Killed {
         Some(seen.join(", "))
     }
 
+    fn effect(&self) -> Option<Nanos> {
+        self.sent
+    }
+
     fn heal(&mut self) -> Result<(), InjectError> {
         Ok(())
     }
@@ -93,15 +100,17 @@ impl Injector for Killed {
 
 /// SIGSTOP to all threads of ranks, SIGCONT when it is healed.
 ///
-/// Witness: the kernel shows the process as stopped (state T).
+/// Witness: the kernel shows the process as stopped (state T). Effect: when the first signal was given
+/// to the kernel.
 pub(super) struct Stopped {
     ranks: Vec<RankProcess>,
-    injected: bool,
+    /// When it was injected; none: nothing is to be taken back.
+    sent: Option<Nanos>,
 }
 
 impl Stopped {
     pub(super) fn new(ranks: Vec<RankProcess>) -> Stopped {
-        Stopped { ranks, injected: false }
+        Stopped { ranks, sent: None }
     }
 }
 
@@ -115,7 +124,7 @@ impl Injector for Stopped {
     }
 
     fn inject(&mut self) -> Result<(), InjectError> {
-        self.injected = true;
+        self.sent = Some(clock::now());
         for process in &self.ranks {
             let step = format!("stop rank {}", process.rank);
             let sent = process.send(Signal::SIGSTOP).map_err(InjectError::step(STOP, &*step))?;
@@ -139,8 +148,12 @@ impl Injector for Stopped {
         Some(seen.join(", "))
     }
 
+    fn effect(&self) -> Option<Nanos> {
+        self.sent
+    }
+
     fn heal(&mut self) -> Result<(), InjectError> {
-        if !self.injected {
+        if self.sent.is_none() {
             return Ok(());
         }
         for process in &self.ranks {
@@ -158,7 +171,7 @@ impl Injector for Stopped {
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        self.injected = false;
+        self.sent = None;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io};
 use ringbreaker_scenarios::{case::Node, fault::HoldGpuMemory, units::Bytes};
 
 use crate::{
-    inject::{Ground, InjectError, Injector, helper::Helper},
+    inject::{Ground, InjectError, Injector, companion::Companion},
     journal::Undo,
     rank::nccl::cuda::{CudaError, Device, DeviceMemory},
 };
@@ -24,7 +24,7 @@ pub(in crate::inject) struct GpuMemory {
 
 struct Held {
     gpu: u32,
-    holder: Helper,
+    holder: Companion,
 }
 
 impl GpuMemory {
@@ -40,7 +40,7 @@ impl GpuMemory {
         }
         let mut held = Vec::new();
         for gpu in gpus {
-            let (holder, _) = Helper::start(ground, "hold-gpu-memory")
+            let (holder, _) = Companion::start(ground, "hold-gpu-memory")
                 .map_err(InjectError::step(FAULT, "start the helper that holds GPU memory"))?;
             held.push(Held { gpu, holder });
         }

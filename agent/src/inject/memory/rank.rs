@@ -2,15 +2,18 @@
 
 use std::io;
 
-use ringbreaker_scenarios::{fault::LimitMemory, units::Bytes};
+use ringbreaker_scenarios::{
+    fault::LimitMemory,
+    units::{Bytes, Nanos},
+};
 
 use super::press::SPARED;
 use crate::{
-    inject::{Ground, InjectError, Injector, RankProcess, ground::Targets, helper::Helper},
+    inject::{Ground, InjectError, Injector, RankProcess, companion::Companion, ground::Targets},
     journal::Undo,
     sys::{
         cgroup::{Cgroup, CgroupError},
-        oom,
+        clock, oom,
     },
 };
 
@@ -28,7 +31,8 @@ const ROUNDS: u32 = 16;
 /// (no CAP_SYS_RESOURCE), the rank is put first in its choice instead.
 ///
 /// Witness: the cgroup's use has come up to the limit less the margin, or its count of OOM kills has
-/// grown and the rank has ended.
+/// grown and the rank has ended. Effect: the last look that showed neither OOM kill nor end, so that
+/// what notices the end never seems to come before it; too early by the pause between two looks.
 pub(in crate::inject) struct RankMemory {
     leave: Bytes,
     pressed: Vec<Pressed>,
@@ -38,12 +42,14 @@ pub(in crate::inject) struct RankMemory {
 struct Pressed {
     rank: RankProcess,
     node: Targets,
-    presser: Helper,
+    presser: Companion,
     /// The OOM killer passes the presser over.
     spared: bool,
     /// What the cgroup had before the fault; none: not injected.
     before: Option<Before>,
     limit: Bytes,
+    /// The last look at which nothing had happened yet.
+    quiet: Option<Nanos>,
 }
 
 #[derive(Clone, Copy)]
@@ -67,10 +73,11 @@ impl RankMemory {
             if let Some(reason) = node.iter().find_map(|n| n.no_cgroups()) {
                 return Err(InjectError::not_possible(FAULT, reason));
             }
-            let (presser, words) = Helper::start(ground, "press-memory")
+            let (presser, words) = Companion::start(ground, "press-memory")
                 .map_err(InjectError::step(FAULT, "start the helper that takes memory"))?;
             let spared = words == SPARED;
-            pressed.push(Pressed { rank, node, presser, spared, before: None, limit: Bytes(0) });
+            let (before, limit, quiet) = (None, Bytes(0), None);
+            pressed.push(Pressed { rank, node, presser, spared, before, limit, quiet });
         }
         Ok(RankMemory { leave: fault.leave, pressed })
     }
@@ -95,6 +102,10 @@ impl Injector for RankMemory {
         let seen: Option<Vec<String>> =
             self.pressed.iter_mut().map(|pressed| pressed.witness(leave)).collect();
         seen.map(|seen| seen.join(", "))
+    }
+
+    fn effect(&self) -> Option<Nanos> {
+        self.pressed.iter().filter_map(|pressed| pressed.quiet).min()
     }
 
     fn heal(&mut self) -> Result<(), InjectError> {
@@ -133,6 +144,7 @@ impl Pressed {
         let limit = Bytes(before.limit.map_or(wanted, |limit| limit.0.min(wanted)));
         cgroup.set_memory_limit(Some(limit)).map_err(refused)?;
         self.limit = limit;
+        self.quiet = Some(clock::now());
         if leave == Bytes(0) {
             // No answer comes: the kernel holds the presser until the OOM killer has made room. More
             // than the limit cannot be charged to it, so this is an order to take everything.
@@ -157,8 +169,13 @@ impl Pressed {
     fn witness(&mut self, leave: Bytes) -> Option<String> {
         let Pressed { rank: RankProcess { rank, .. }, limit, .. } = *self;
         let before = self.before.as_ref()?.oom_kills;
+        let looked = clock::now();
         let kills = self.cgroup().ok()?.oom_kills().ok()?.saturating_sub(before);
-        if kills > 0 && self.rank.ended().ok()? {
+        let ended = self.rank.ended().ok()?;
+        if kills == 0 && !ended {
+            self.quiet = Some(looked);
+        }
+        if kills > 0 && ended {
             // Nobody is left whom the OOM killer may take: a spared presser would wait for ever.
             self.presser.kill().ok()?;
             return Some(format!("the OOM killer acted in the cgroup of rank {rank}, which ended"));

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ringbreaker_agent::sys::clock;
 use ringbreaker_scenarios::{
     fault::{Delay, FaultKind, Loss, Partition, Rate},
     units::Nanos,
@@ -66,6 +67,9 @@ fn delay_holds_back_every_packet_of_its_direction_until_healed() {
     let fault = FaultKind::Delay(Delay { by: Nanos::from(by), jitter: Nanos::ZERO });
     let (mut injector, evidence) = rig.bitten(fault, link(0, 1));
     assert!(evidence.contains("from node 0 to node 1"), "{evidence}");
+    // Counted when it arrived, but in effect since it was held back.
+    let effect = injector.effect().expect("the fabric knows when it held the packet back");
+    assert!(effect + Nanos::from(by) <= clock::now());
     for _ in 0..5 {
         assert!(wire.there().unwrap() >= by);
     }

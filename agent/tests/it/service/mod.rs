@@ -174,7 +174,11 @@ async fn a_case_with_a_killed_rank_runs_from_prepare_to_finish() {
         assert_eq!(found, 1, "{name}: {events:#?}");
     }
     let detected = |event: &Event| matches!(event.what, What::Detected(_)) && event.rank == Some(0);
-    assert!(events.iter().any(detected), "rank 0 noticed: {events:#?}");
+    let noticed = events.iter().find(|event| detected(event)).expect("rank 0 noticed").at;
+    let when = |is: fn(&What) -> bool| events.iter().find(|event| is(&event.what)).unwrap().at;
+    let triggered = when(|what| matches!(what, What::FaultTriggered { .. }));
+    let effect = when(|what| matches!(what, What::FaultWitnessed { .. }));
+    assert!(triggered <= effect && effect < noticed, "cause before reaction: {events:#?}");
     assert_eq!(count(events, |what| matches!(what, What::Ops(ops) if ops.finished > 5)), 2);
     let harness = |what: &What| matches!(what, What::LeftOver { of: Owner::Harness, .. });
     assert_eq!(count(events, harness), 0, "{events:#?}");

@@ -1,4 +1,4 @@
-//! Helper processes of faults: the same executable with a hidden subcommand, talked to in lines.
+//! Companion processes of faults: the same executable with a hidden subcommand, talked to in lines.
 //!
 //! A helper is idle until it is told what to do. It ends when its standard input closes, and the
 //! kernel ends it with the agent; its journal entry is for what neither catches.
@@ -23,16 +23,16 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A running helper. Dropping it ends it.
-pub(super) struct Helper {
+pub(super) struct Companion {
     process: Process,
     input: Option<PipeWriter>,
     output: BufReader<PipeReader>,
     log: PathBuf,
 }
 
-impl Helper {
+impl Companion {
     /// Starts `ringbreaker SUBCOMMAND` and returns what it says when it is ready.
-    pub(super) fn start(ground: &Ground, subcommand: &str) -> io::Result<(Helper, String)> {
+    pub(super) fn start(ground: &Ground, subcommand: &str) -> io::Result<(Companion, String)> {
         let (stdin, input) = io::pipe()?;
         let (output, stdout) = io::pipe()?;
         let log = ground.directory.join(format!("{subcommand}.log"));
@@ -47,7 +47,7 @@ impl Helper {
         })
         .map_err(io::Error::other)?;
         let output = BufReader::new(output);
-        let mut helper = Helper { process, input: Some(input), output, log };
+        let mut helper = Companion { process, input: Some(input), output, log };
         let words = helper.hear("ready")?;
         Ok((helper, words))
     }
