@@ -1,16 +1,22 @@
 //! The GPUs and copies of libnccl of this machine, found by a child process.
 //!
 //! The agent itself never loads the driver or libnccl: a CUDA context holds GPU memory and would be
-//! there when the agent forks, and libnccl may start threads. The child `ringbreaker probe-gpu` asks,
-//! prints what it found as JSON, and is gone.
+//! there when the agent forks, and libnccl may start threads. Children ask, print what they found as
+//! JSON, and are gone: `ringbreaker probe-gpu` what there is, and after a case `ringbreaker
+//! await-gpu-memory` until its memory is free again ([`Freeing`]). A driver that hangs costs a bounded
+//! wait and is said; it never holds up the agent.
 
 use std::{
-    io,
+    ffi::OsString,
+    io::{self, PipeReader, Read},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
+
+use ringbreaker_scenarios::units::Nanos;
 
 use crate::{
     program::program,
@@ -19,10 +25,23 @@ use crate::{
         find,
         library::Loaded,
     },
+    sys::{
+        clock,
+        process::{self, Process, SpawnRequest, Stdio},
+        signal::Signal,
+    },
 };
 
 /// What is there on every machine whose NVIDIA driver is loaded.
 const DRIVER: &str = "/dev/nvidiactl";
+/// How long a driver may take to say what is there. Many GPUs that nobody has open take seconds.
+const PROBE_WITHIN: Duration = Duration::from_secs(60);
+/// How long after a case its GPU memory may take to be free.
+const FREE_WITHIN: Duration = Duration::from_secs(3);
+/// How often the driver is asked.
+const ASK_EVERY: Duration = Duration::from_millis(2);
+/// The driver keeps a little for itself that was not there before the first case.
+const SLACK: u64 = 64 << 20;
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,13 +96,109 @@ pub fn find(named: &[PathBuf]) -> Found {
 }
 
 fn ask_child(named: &[PathBuf]) -> io::Result<Found> {
-    let output = Command::new(program()?)
-        .arg("probe-gpu")
-        .args(named)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()?;
-    serde_json::from_slice(&output.stdout).map_err(io::Error::other)
+    let named = named.iter().map(|path| path.clone().into_os_string());
+    let child = Child::start(&program()?, ["probe-gpu".into()].into_iter().chain(named).collect())?;
+    let answer = child.answer(PROBE_WITHIN)?.ok_or_else(|| {
+        let seconds = PROBE_WITHIN.as_secs();
+        io::Error::other(format!(
+            "the NVIDIA driver did not answer within {seconds} s; does nvidia-smi, and what says dmesg?"
+        ))
+    })?;
+    serde_json::from_str(&answer).map_err(io::Error::other)
+}
+
+/// A child that asks the driver. Dropping it ends it.
+#[derive(Debug)]
+struct Child {
+    process: Process,
+    output: PipeReader,
+}
+
+impl Child {
+    fn start(program: &Path, args: Vec<OsString>) -> io::Result<Child> {
+        let (output, stdout) = io::pipe()?;
+        let process = process::spawn(SpawnRequest {
+            program: program.to_owned(),
+            args,
+            stdout: Stdio::Fd(stdout.into()),
+            ..SpawnRequest::default()
+        })
+        .map_err(io::Error::other)?;
+        Ok(Child { process, output })
+    }
+
+    /// Everything that it printed, when it has ended; none: it has not within this time, and was
+    /// ended. An answer is short enough for a pipe to hold.
+    fn answer(mut self, within: Duration) -> io::Result<Option<String>> {
+        if self.process.wait_timeout(within)?.is_none() {
+            self.process.signal(Signal::SIGKILL)?;
+            return Ok(None);
+        }
+        let mut answer = String::new();
+        self.output.read_to_string(&mut answer)?;
+        Ok(Some(answer))
+    }
+}
+
+/// What is free on each GPU while no case is there, in bytes, as a child with a context sees it.
+pub type Idle = Vec<(u32, u64)>;
+
+/// The wait for the GPU memory of a case, by a child. It takes the child some 0.3 s until it can ask:
+/// memory that was free by then was free at most that much earlier.
+#[derive(Debug)]
+pub struct Freeing(Child);
+
+impl Freeing {
+    /// Begins to wait, beside whatever else is to be done after a case.
+    ///
+    /// # Errors
+    /// When the child cannot be started.
+    pub fn begin(idle: &Idle) -> io::Result<Freeing> {
+        let wanted = idle.iter().map(|(gpu, free)| format!("{gpu}={free}").into());
+        let args = ["await-gpu-memory".into()].into_iter().chain(wanted).collect();
+        Child::start(&program()?, args).map(Freeing)
+    }
+
+    /// When all of it was seen to be free (on [`clock::now`]'s clock); none: not within 3 s from now,
+    /// as when somebody else uses the GPU.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub fn end(self) -> io::Result<Option<Nanos>> {
+        let Some(answer) = self.0.answer(FREE_WITHIN)? else { return Ok(None) };
+        let at =
+            answer.trim().parse().map_err(|_| io::Error::other("the child that asks failed"))?;
+        Ok(Some(Nanos(at)))
+    }
+}
+
+/// The child of [`Freeing`]: asks until every GPU has as much free as it had, prints when that was.
+pub fn await_memory_main(wanted: &[String]) -> i32 {
+    let wait = || -> Result<Nanos, String> {
+        for word in wanted {
+            let (gpu, free) = parse(word).ok_or_else(|| format!("{word} is not GPU=BYTES"))?;
+            let device = Device::open(gpu).map_err(|error| error.to_string())?;
+            while device.memory().map_err(|error| error.to_string())?.0 + SLACK < free {
+                thread::sleep(ASK_EVERY);
+            }
+        }
+        Ok(clock::now())
+    };
+    match wait() {
+        Ok(at) => {
+            println!("{}", at.0);
+            0
+        }
+        Err(error) => {
+            eprintln!("await-gpu-memory: {error}");
+            1
+        }
+    }
+}
+
+fn parse(word: &str) -> Option<(u32, u64)> {
+    let (gpu, free) = word.split_once('=')?;
+    Some((gpu.parse().ok()?, free.parse().ok()?))
 }
 
 /// The child: looks, prints, and returns its exit code.
@@ -133,4 +248,36 @@ fn gpu(index: u32) -> Result<GpuInfo, cuda::CudaError> {
         total_bytes: identity.total_bytes,
         free_bytes: free,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn child(program: &str, args: &[&str]) -> Child {
+        Child::start(Path::new(program), args.iter().map(Into::into).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_driver_that_answers_is_heard_and_one_that_hangs_is_left() {
+        let echo = child("/bin/echo", &["17"]).answer(Duration::from_secs(60)).unwrap();
+        assert_eq!(echo.as_deref(), Some("17\n"));
+        let hanging = child("/bin/sleep", &["1000"]);
+        let (pid, start_time) = (hanging.process.pid, hanging.process.start_time);
+        assert_eq!(hanging.answer(Duration::from_millis(20)).unwrap(), None);
+        assert_eq!(
+            crate::sys::procfs::state(pid, start_time).unwrap(),
+            None,
+            "it was not collected"
+        );
+    }
+
+    #[test]
+    fn memory_that_nobody_saw_free_is_no_moment() {
+        let failed = Freeing(child("/bin/false", &[])).end().unwrap_err();
+        assert!(failed.to_string().contains("failed"), "{failed}");
+        assert_eq!(Freeing(child("/bin/echo", &["42"])).end().unwrap(), Some(Nanos(42)));
+        assert_eq!(parse("1=2048"), Some((1, 2048)));
+        assert_eq!(parse("1:2048"), None);
+    }
 }

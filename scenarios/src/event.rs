@@ -87,7 +87,8 @@ pub enum What {
     Ops(OpSummary),
     /// A line of a rank's log that bears on the result.
     Log { line: String },
-    /// GPU memory of the ranks was free again.
+    /// GPU memory of the ranks was seen to be free again. Asking begins when the last rank is gone and
+    /// takes some 0.3 s to begin: what was free by then was free at most that much earlier.
     GpuMemoryFree,
     /// Something was left after the last rank was gone; it has been removed where it was ours.
     LeftOver { of: Owner, what: String },

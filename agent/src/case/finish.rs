@@ -10,11 +10,13 @@ use std::{
 use ringbreaker_scenarios::{
     case::Rank,
     event::{EndReason, HealReason, Owner, What},
+    units::Nanos,
 };
 
 use super::{
     Assignment,
     environment::{self, Log},
+    equipment,
     history::History,
     input::Input,
     life::Life,
@@ -24,6 +26,7 @@ use super::{
 };
 use crate::{
     audit::{self, LeftOver},
+    gpu::Freeing,
     node::VirtualNode,
     rank::{blackbox, protocol::FromRank},
     sys::clock,
@@ -42,6 +45,8 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
     if let Some(faults) = &mut life.faults {
         faults.feed(triggers::Input::End(heal_reason(because)), life.history);
     }
+    // Only now: the context of whoever asks needs memory that a fault may have held.
+    let freeing = begin_freeing(&life);
     let Life { assignment, surroundings, history, site, ranks, mps, faults, .. } = life;
     for rank in 0..assignment.world() {
         note_ops(assignment, rank, history);
@@ -58,6 +63,10 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
     for what in mps.map(Mps::stop).unwrap_or_default() {
         history.now(What::LeftOver { of: Owner::Harness, what });
     }
+    // Last of what holds GPU memory was the MPS server.
+    if let Some(at) = freeing.and_then(end_freeing) {
+        history.note(at, None, What::GpuMemoryFree);
+    }
     let cgroups: Vec<_> = site.nodes.iter().flat_map(VirtualNode::cgroup_paths).collect();
     for what in site.remove() {
         history.now(What::LeftOver { of: Owner::Harness, what });
@@ -73,6 +82,28 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
         None => Ok(()),
         Some(error) => Err(format!("the history of {} has a hole: {error}", assignment.case)),
     }
+}
+
+/// Waits for the GPU memory of a case that used GPUs, beside what else is to be done.
+fn begin_freeing(life: &Life<'_>) -> Option<Freeing> {
+    let used = equipment::gpus_by_rank(life.assignment, life.surroundings.gpus);
+    let is_used = |gpu: &u32| used.values().any(|other| other == gpu);
+    let idle = &life.surroundings.idle_gpus;
+    let idle: Vec<_> = idle.iter().copied().filter(|(gpu, _)| is_used(gpu)).collect();
+    if idle.is_empty() {
+        return None;
+    }
+    Freeing::begin(&idle)
+        .inspect_err(|error| tracing::warn!(%error, "could not watch GPU memory"))
+        .ok()
+}
+
+/// None: nobody saw it free, which a report shows as not known.
+fn end_freeing(freeing: Freeing) -> Option<Nanos> {
+    freeing.end().unwrap_or_else(|error| {
+        tracing::warn!(%error, "could not watch GPU memory");
+        None
+    })
 }
 
 /// Looks at all nodes at once: entering a namespace waits for the kernel.

@@ -49,7 +49,7 @@ pub use input::Answer;
 pub use settings::unread;
 
 use self::{history::History, input::Input};
-use crate::{journal::Journal, spool::Spool};
+use crate::{gpu, journal::Journal, spool::Spool};
 
 /// How many words of ranks and commands may wait while an injector works.
 const INBOX: usize = 4096;
@@ -69,6 +69,8 @@ pub struct Surroundings {
     pub nccl: Option<PathBuf>,
     /// How many GPUs there are.
     pub gpus: u32,
+    /// What was free on them before the first case.
+    pub idle_gpus: gpu::Idle,
     /// Keep black boxes and specs of ranks, for debugging.
     pub keep: bool,
 }

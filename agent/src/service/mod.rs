@@ -78,6 +78,7 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) -> Result<(), S
         spool: Arc::clone(&home.spool),
         nccl: offer.probe.nccl.first().map(|library| PathBuf::from(&library.path)),
         gpus: u32::try_from(offer.probe.gpus.len()).unwrap_or(u32::MAX),
+        idle_gpus: offer.probe.gpus.iter().map(|gpu| (gpu.index, gpu.free_bytes)).collect(),
         keep: std::env::var_os("RINGBREAKER_KEEP").is_some_and(|value| value == "1"),
     };
     let mut desk = Desk::new(surroundings);

@@ -103,6 +103,9 @@ pub(crate) enum Command {
     /// Looks for GPUs and libnccl, prints what it finds as JSON (started by agents)
     #[command(hide = true)]
     ProbeGpu { nccl: Vec<PathBuf> },
+    /// Waits until GPU memory is free, prints when (started by agents)
+    #[command(hide = true)]
+    AwaitGpuMemory { wanted: Vec<String> },
     /// The process that heals when its agent dies (started by agents)
     #[command(hide = true)]
     Guard {

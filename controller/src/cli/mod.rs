@@ -58,6 +58,7 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::PressMemory => Ok(node::press_memory()),
         Command::HoldGpuMemory => Ok(node::hold_gpu_memory()),
         Command::ProbeGpu { nccl } => Ok(node::probe_gpu(&nccl)),
+        Command::AwaitGpuMemory { wanted } => Ok(node::await_gpu_memory(&wanted)),
         Command::Recover(state) => node::recover(state),
         Command::Bench(args) => bench::bench(&args),
         Command::Probe { nccl, format } => node::probe(&nccl.nccl, format),

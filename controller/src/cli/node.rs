@@ -73,6 +73,11 @@ pub(super) fn probe_gpu(nccl: &[PathBuf]) -> u8 {
     code(agent::gpu::probe_main(nccl))
 }
 
+/// The process that waits until GPU memory is free; returns its exit code.
+pub(super) fn await_gpu_memory(wanted: &[String]) -> u8 {
+    code(agent::gpu::await_memory_main(wanted))
+}
+
 fn code(code: i32) -> u8 {
     u8::try_from(code).unwrap_or(exit::INTERNAL)
 }
