@@ -39,8 +39,8 @@ pub fn isolation() -> Probed {
             Probed { isolation: present.isolation, reasons }
         }
         Err(error) => {
-            reasons.push(error.to_string());
-            Probed { isolation: Isolation::Plain, reasons }
+            // What a user namespace lacks does not matter where not even that can be used.
+            Probed { isolation: Isolation::Plain, reasons: vec![error.to_string()] }
         }
     }
 }

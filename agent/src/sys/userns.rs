@@ -1,6 +1,6 @@
 //! A user namespace for agents without root.
 
-use std::{fs, io};
+use std::{fs, io, sync::OnceLock};
 
 use nix::{
     sched::{CloneFlags, unshare},
@@ -10,6 +10,9 @@ use nix::{
 use ringbreaker_scenarios::event::Isolation;
 
 use super::namespace::Namespaces;
+
+/// Why [`enter`] failed, for [`present`].
+static REFUSED: OnceLock<String> = OnceLock::new();
 
 /// What became of [`enter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +38,10 @@ pub fn enter() -> Entered {
             isolation: Isolation::UserNamespace,
             reason: Some("not root: a user namespace is used, which has no memory cgroups".into()),
         },
-        Err(error) => Entered { isolation: Isolation::Plain, reason: Some(refusal(&error)) },
+        Err(error) => {
+            let reason = REFUSED.get_or_init(|| refusal(&error)).clone();
+            Entered { isolation: Isolation::Plain, reason: Some(reason) }
+        }
     }
 }
 
@@ -50,7 +56,12 @@ pub fn present() -> Entered {
         },
         (false, _) => Entered {
             isolation: Isolation::Plain,
-            reason: Some("not root, and no user namespace was entered".into()),
+            reason: Some(
+                REFUSED
+                    .get()
+                    .cloned()
+                    .unwrap_or_else(|| "not root, and no user namespace was entered".to_owned()),
+            ),
         },
     }
 }

@@ -78,6 +78,7 @@ pub(crate) enum Command {
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
     /// Print what this machine is, which faults are possible on it, and why others are not
+    #[command(visible_alias = "doctor")]
     Probe {
         #[command(flatten)]
         nccl: NcclPaths,

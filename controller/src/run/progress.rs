@@ -14,7 +14,7 @@ use ringbreaker_scenarios::{
     case::CasePlan,
     event::{Event, What},
     units::Nanos,
-    words::{Detector, Verdict},
+    words::{Detector, Outcome, Verdict},
 };
 
 use super::{estimate, lane::AgentId};
@@ -193,7 +193,12 @@ fn stage(event: &Event) -> Option<String> {
 fn line(result: &CaseResult, finished: usize, total: usize, color: bool) -> String {
     let plan = &result.history.plan;
     let job = &result.report.job;
-    let noticed = match (job.detector, job.detected.and_then(|m| m.since_effect)) {
+    let after = job.detected.and_then(|m| m.since_effect);
+    let noticed = match (job.detector, after) {
+        // It began with no fault that anybody could have noticed.
+        (Detector::Nobody, _) if result.report.outcome == Outcome::NotRunnable => {
+            "not possible here".to_owned()
+        }
         (Detector::Nobody, _) => "nobody noticed".to_owned(),
         (detector, Some(after)) => format!("{detector} after {after}"),
         (detector, None) => detector.to_string(),
@@ -289,6 +294,7 @@ mod tests {
             (0, None, What::Unavailable { reason: "no GPU".into() }),
             (0, None, What::Ended { because: EndReason::Unavailable }),
         ]);
-        assert!(line(&result, 1, 1, false).contains("not-runnable"));
+        let line = line(&result, 1, 1, false);
+        assert!(line.contains("not-runnable") && !line.contains("noticed"), "{line}");
     }
 }

@@ -3,6 +3,10 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::mpsc,
@@ -55,6 +59,28 @@ impl Place {
             .env_remove("RINGBREAKER_LOG")
             .stdin(Stdio::null());
         command
+    }
+
+    /// Runs it to its end as a user without rights (where we are root: `nobody`), to whom this place
+    /// belongs from then on.
+    pub(crate) fn run_unprivileged(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.command(arguments);
+        if nix::unistd::geteuid().is_root() {
+            const NOBODY: u32 = 65534;
+            // The build directory may be closed to others.
+            let program = self.root.path().join("ringbreaker");
+            fs::copy(env!("CARGO_BIN_EXE_ringbreaker"), &program).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            for path in [self.root.path().to_owned(), self.runs(), self.state(), program.clone()] {
+                chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            let mut other = Command::new(program);
+            let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+            other.args(arguments).current_dir(self.root.path()).envs(variables);
+            other.uid(NOBODY).gid(NOBODY).stdin(Stdio::null());
+            command = other;
+        }
+        Ended::from(command.output().unwrap())
     }
 
     /// Runs it to its end.

@@ -107,3 +107,26 @@ fn a_backend_that_is_not_there_is_refused_with_what_is_missing() {
     assert!(refused.stderr.contains("no GPU was found"), "{}", refused.stderr);
     place.must_become_clean();
 }
+
+#[test]
+fn a_user_without_root_gets_what_is_possible_and_the_reason_for_the_rest() {
+    let place = Place::new();
+    let memory = "[[fault]]\nwhen = { iteration = 10 }\ntarget = { rank = 1 }\n\
+                  inject.limit_memory = { leave = \"0 B\" }\n";
+    let text = KILL.replace("clean = true", "clean = false") + memory;
+    let file = place.scenario("both.toml", &text);
+    let file = file.to_str().unwrap();
+    let arguments = ["run", file, "--backend", "host", "--format", "json"];
+    let ended = place.run_unprivileged(&arguments).must_end_with(11);
+    let report = ended.json();
+    let case = |column: &str| {
+        let found = cases(&report).iter().find(|case| case.to_string().contains(column));
+        found.unwrap_or_else(|| panic!("no {column} in {report:#}")).to_string()
+    };
+    assert!(case("\"kill\"").contains("failed-clean"), "{report:#}");
+    let refused = case("limit_memory is not possible here: ");
+    assert!(refused.contains("not-runnable"), "{refused}");
+    assert!(refused.contains("user namespace") || refused.contains("not root"), "{refused}");
+    assert!(ended.stderr.contains("1 not possible here"), "{}", ended.stderr);
+    place.must_become_clean();
+}
