@@ -202,7 +202,7 @@ impl Crew {
     /// they left behind: faults that are not healed.
     pub(crate) async fn leave(&mut self) -> Vec<PathBuf> {
         for agent in self.fleet.present().cloned().collect::<Vec<_>>() {
-            self.command(&agent, command::Action::Leave(v1::Leave {}));
+            self.tell_to_leave(&agent);
         }
         for (signal, wait) in LEAVING {
             if let (Cluster::Local(local), Some(signal)) = (&self.cluster, signal) {
@@ -211,8 +211,11 @@ impl Crew {
             let deadline = clock::now() + Nanos::from(wait);
             while self.anybody() && clock::now() < deadline {
                 // What they observe while they leave has been recorded with their cases.
-                if let Heard::Observed { agent, .. } = self.next(Some(deadline)).await {
-                    self.fleet.acknowledge(&agent);
+                match self.next(Some(deadline)).await {
+                    Heard::Observed { agent, .. } => self.fleet.acknowledge(&agent),
+                    // It was still on its way when the others were told.
+                    Heard::Joined { agent, .. } => self.tell_to_leave(&agent),
+                    _ => {}
                 }
             }
             if !self.anybody() {
@@ -226,6 +229,10 @@ impl Crew {
             }
             Cluster::Remote => Vec::new(),
         }
+    }
+
+    fn tell_to_leave(&mut self, agent: &AgentId) {
+        self.command(agent, command::Action::Leave(v1::Leave {}));
     }
 
     fn anybody(&self) -> bool {

@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use crate::sys::oom;
+use crate::sys::{oom, thread};
 
 /// Memory is taken in pieces of this size, so that the answer to a shortage is quick.
 const PIECE: u64 = 1 << 20;
@@ -16,6 +16,8 @@ pub(super) const SPARED: &str = "spared";
 
 /// Runs until standard input closes; returns the exit code.
 pub fn press() -> i32 {
+    // Among busy ranks the way to the limit would take its turn, and the job could end before it.
+    drop(thread::urgent());
     match serve(io::stdin().lock(), io::stdout().lock()) {
         Ok(()) => 0,
         Err(error) => {
