@@ -65,6 +65,9 @@ pub(crate) enum Expected {
     /// The user stopped before anything was begun.
     #[error("interrupted before the first case; nothing was broken")]
     InterruptedEarly,
+    /// The user stopped a benchmark.
+    #[error("interrupted: the benchmark has no figures; its faults are healed")]
+    InterruptedBench,
     /// The directory of runs cannot be used.
     #[error("failed to use the directory {}; choose another with --dir", path.display())]
     RunsDirectory { path: PathBuf, source: io::Error },
@@ -113,7 +116,7 @@ impl Error {
         match self {
             Error::Internal(_) => exit::INTERNAL,
             Error::Expected(e) => match e {
-                Expected::InterruptedEarly => exit::INTERRUPTED,
+                Expected::InterruptedEarly | Expected::InterruptedBench => exit::INTERRUPTED,
                 Expected::NoBackend { .. }
                 | Expected::NoAgents { .. }
                 | Expected::AgentStart { .. }

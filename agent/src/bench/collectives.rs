@@ -10,6 +10,10 @@ use ringbreaker_scenarios::{
 };
 
 use super::job::{self, BenchError, Machine};
+use crate::rank::{
+    backend::Op,
+    data::{self, Shape},
+};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -31,11 +35,12 @@ pub struct Sweep {
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Size.
+    /// Size of the larger buffer: what was asked for, less what does not divide by the ranks.
     pub bytes: Bytes,
-    /// Elements of that size.
+    /// The count that the operation is called with; where it deals in parts, that of a part.
     pub count: u64,
-    /// Median over the operations of the slowest rank's time.
+    /// Median over the operations: from the moment the last rank enqueued it to its end on the last
+    /// rank.
     pub time: Nanos,
     /// Bytes a second, in GB/s.
     pub algbw: f64,
@@ -76,24 +81,72 @@ pub fn sweep(machine: &Machine, sweep: &Sweep) -> Result<Vec<Row>, BenchError> {
 }
 
 fn row(machine: &Machine, sweep: &Sweep, bytes: Bytes, boxes: &[OpSummary]) -> Row {
-    let mut slowest = BTreeMap::<u64, u64>::new();
+    // Ranks come from checking the operation before at different times; who comes early waits, and
+    // that is no time of the operation.
+    let mut spans = BTreeMap::<u64, (Nanos, Nanos)>::new();
     let mut wrong = 0;
     for record in boxes.iter().flat_map(|b| &b.last).filter(|r| r.bytes == bytes && !r.warmup) {
-        let took = record.ended.map_or(0, |end| end.since(record.enqueued).0);
-        let known = slowest.entry(record.op).or_default();
-        *known = (*known).max(took);
+        let (all_there, all_done) = spans.entry(record.op).or_default();
+        *all_there = record.enqueued.max(*all_there);
+        *all_done = record.ended.unwrap_or_default().max(*all_done);
         wrong += u64::from(record.right == Some(false));
     }
-    let mut times: Vec<u64> = slowest.into_values().collect();
+    let mut times: Vec<u64> =
+        spans.into_values().map(|(all_there, all_done)| all_done.since(all_there).0).collect();
     times.sort_unstable();
     let time = times.get(times.len() / 2).copied().unwrap_or(0);
+    let (bytes, count) = moved(sweep, bytes, machine.world);
     let algbw = if time == 0 { 0.0 } else { bytes.0 as f64 / time as f64 };
     Row {
         bytes,
-        count: bytes.0 / sweep.dtype.size(),
+        count,
         time: Nanos(time),
         algbw,
         busbw: algbw * bus_factor(sweep.collective, machine.world),
         wrong: sweep.check.then_some(wrong),
+    }
+}
+
+/// Bytes and count as nccl-tests prints them.
+fn moved(sweep: &Sweep, bytes: Bytes, world: u32) -> (Bytes, u64) {
+    let Sweep { collective, dtype, .. } = *sweep;
+    let op = Op { number: 0, collective, dtype, bytes: bytes.0 };
+    let Shape { send, recv, part } = data::shape(&op, world);
+    let count = match collective {
+        Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => part,
+        _ => send,
+    };
+    (Bytes(send.max(recv) as u64 * dtype.size()), count as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_counts_are_those_of_nccl_tests() {
+        let moved = |collective, bytes, world| {
+            let sweep = Sweep {
+                collective,
+                dtype: Dtype::F32,
+                sizes: Vec::new(),
+                iterations: 1,
+                warmup: 1,
+                check: true,
+            };
+            moved(&sweep, Bytes(bytes), world)
+        };
+        assert_eq!(moved(Collective::AllReduce, 1024, 4), (Bytes(1024), 256));
+        assert_eq!(moved(Collective::AllGather, 1024, 4), (Bytes(1024), 64));
+        assert_eq!(moved(Collective::ReduceScatter, 1024, 4), (Bytes(1024), 64));
+        assert_eq!(moved(Collective::AllToAll, 1024, 3), (Bytes(1020), 85));
+        assert_eq!(moved(Collective::Broadcast, 1023, 3), (Bytes(1020), 255));
+    }
+
+    #[test]
+    fn the_bus_factor_counts_what_the_busiest_link_carries() {
+        assert_eq!(bus_factor(Collective::AllReduce, 4), 1.5);
+        assert_eq!(bus_factor(Collective::AllGather, 4), 0.75);
+        assert_eq!(bus_factor(Collective::Broadcast, 4), 1.0);
     }
 }

@@ -4,12 +4,9 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ringbreaker_scenarios::{
-    units::{Bytes, Nanos},
-    words::{Backend, Collective, Dtype},
-};
+use ringbreaker_scenarios::{units::Nanos, words::Backend};
 
-use crate::exit;
+use crate::{bench::BenchArgs, exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,7 +71,7 @@ pub(crate) enum Command {
     Agent(AgentArgs),
     /// Undo by hand what a dead agent left behind, such as after a reboot
     Recover(StateDir),
-    /// Measure collectives without faults: time and bandwidth by size, as nccl-tests counts them
+    /// Measure collectives by size, as nccl-tests does; subcommands measure ringbreaker itself
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
     /// Print what this machine is, which faults are possible on it, and why others are not
@@ -141,8 +138,10 @@ Example, on three terminals:
 const BENCH_EXAMPLES: &str = "\
 Examples:
   ringbreaker bench                            all_reduce from 1 KiB to 16 MiB on two ranks
-  ringbreaker bench all_gather --ranks 4 --from '1 MiB' --to '64 MiB'
-  ringbreaker bench --recorder                 what the black box and the checks cost";
+  ringbreaker bench --collective all_gather --ranks 4 --from '1 MiB' --to '64 MiB'
+  ringbreaker bench --collective all           all seven operations, one table each
+  ringbreaker bench recorder --backend nccl    what the black box and the checks cost
+  ringbreaker bench fabric                     the virtual network against a veth pair";
 
 /// `run`.
 #[derive(Debug, Args)]
@@ -209,48 +208,6 @@ pub(crate) struct MannerArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// What goes to standard output when the run is over
-    #[arg(long, value_enum, default_value_t = Listing::Text)]
-    pub(crate) format: Listing,
-}
-
-/// `bench`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// The operation
-    #[arg(default_value = "all_reduce")]
-    pub(crate) collective: Collective,
-    /// What ranks run: `host` or `nccl` [default: nccl where there are a GPU and libnccl]
-    #[arg(long)]
-    pub(crate) backend: Option<Backend>,
-    #[command(flatten)]
-    pub(crate) nccl: NcclPaths,
-    /// Number of ranks
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) ranks: u32,
-    /// Element type: `f32`, `f16`, `bf16` or `i32`
-    #[arg(long, default_value = "f32")]
-    pub(crate) dtype: Dtype,
-    /// Smallest size
-    #[arg(long, value_name = "SIZE", default_value = "1 KiB")]
-    pub(crate) from: Bytes,
-    /// Largest size
-    #[arg(long, value_name = "SIZE", default_value = "16 MiB")]
-    pub(crate) to: Bytes,
-    /// From one size to the next
-    #[arg(long, value_name = "FACTOR", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1024))]
-    pub(crate) step: u64,
-    /// Counted operations a size
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) iterations: u32,
-    /// Uncounted operations a size, before the counted ones
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) warmup: u32,
-    /// Do not compare results with what they must be
-    #[arg(long)]
-    pub(crate) no_check: bool,
-    /// Measure what the black box and the checks cost instead
-    #[arg(long)]
-    pub(crate) recorder: bool,
     #[arg(long, value_enum, default_value_t = Listing::Text)]
     pub(crate) format: Listing,
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     args::{Listing, ShowArgs},
-    documents::{print, tell},
+    documents::{print, print_json, tell},
 };
 use crate::{
     error::Error,
@@ -136,9 +136,4 @@ fn check_one(name: &str) -> Result<usize, Unright> {
 pub(super) fn schema() -> Result<u8, Error> {
     print_json(&ringbreaker_scenarios::schema::scenario_schema());
     Ok(exit::PASS)
-}
-
-/// JSON for machines, readable by people.
-pub(super) fn print_json(value: &serde_json::Value) {
-    print(&serde_json::to_string_pretty(value).expect("invariant: a JSON value has a text"));
 }

@@ -39,6 +39,11 @@ pub(crate) fn print(text: &str) {
     let _ = write!(out, "{text}{end}").and_then(|()| out.flush());
 }
 
+/// JSON for machines, readable by people.
+pub(crate) fn print_json(value: &serde_json::Value) {
+    print(&serde_json::to_string_pretty(value).expect("invariant: a JSON value has a text"));
+}
+
 /// Says something on standard error. A terminal that has gone away must not keep us from healing.
 pub(crate) fn tell(text: &str) {
     // There is nobody left to tell.

@@ -3,11 +3,9 @@
 //! - [`args`]: what can be typed;
 //! - [`catalogue`]: scenarios, without running them; [`runs`]: stored runs, offline;
 //! - [`node`]: what runs on nodes (agent, rank, guard, recover, probe);
-//! - [`bench`]: measurements without faults;
 //! - [`documents`]: a run's report in each format.
 
 pub(crate) mod args;
-mod bench;
 mod catalogue;
 pub(crate) mod documents;
 mod node;
@@ -18,6 +16,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::{
+    bench,
     error::{Error, Internal},
     exit,
     run::{
@@ -60,7 +59,7 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::ProbeGpu { nccl } => Ok(node::probe_gpu(&nccl)),
         Command::AwaitGpuMemory { wanted } => Ok(node::await_gpu_memory(&wanted)),
         Command::Recover(state) => node::recover(state),
-        Command::Bench(args) => bench::bench(&args),
+        Command::Bench(args) => bench::main(&args),
         Command::Probe { nccl, format } => node::probe(&nccl.nccl, format),
         Command::Completions { shell } => {
             clap_complete::generate(

@@ -10,8 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     args::{AgentArgs, IsolationWord, Listing, StateDir},
-    catalogue::print_json,
-    documents::print,
+    documents::{print, print_json},
     runtime,
 };
 use crate::{

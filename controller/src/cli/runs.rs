@@ -10,8 +10,7 @@ use serde_json::json;
 
 use super::{
     args::{Document, Listing, ReportArgs},
-    catalogue::print_json,
-    documents,
+    documents::{self, print_json},
 };
 use crate::{
     error::{Error, Expected, Internal},

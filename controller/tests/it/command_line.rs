@@ -56,6 +56,7 @@ fn every_subcommand_explains_itself() {
         "agent",
         "recover",
         "probe",
+        "bench",
         "schema",
         "completions",
     ] {

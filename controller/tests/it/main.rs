@@ -2,11 +2,13 @@
 //!
 //! - `program`: starts the executable with directories of its own and ends what it started;
 //! - `command_line`: everything that needs no agent;
+//! - `benchmarks`: `bench`, as small as it gets;
 //! - `scripted_agent`: `serve` with an agent that a test plays itself, over the real stream;
 //! - `whole_runs`, `interruptions`: real agents, ranks and faults on the host stand-in.
 
 #![expect(clippy::unwrap_used, reason = "what cannot go on in a test fails it")]
 
+mod benchmarks;
 mod command_line;
 mod interruptions;
 mod program;
