@@ -2,6 +2,7 @@
 //! a rank and of an agent that only wait to be harmed.
 
 mod agent;
+mod leaver;
 mod rank;
 mod serve;
 
@@ -26,6 +27,7 @@ fn main() {
             let nccl: Vec<_> = nccl.iter().map(|path| path.into()).collect();
             ringbreaker_agent::gpu::probe_main(&nccl)
         }
+        ["leave-under-watch", nccl] => leaver::play(Path::new(nccl)),
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
         ["rank", hold] => rank::play(hold, None),
         ["rank", hold, send_to] => rank::play(hold, Some(send_to)),

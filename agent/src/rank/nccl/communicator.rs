@@ -246,12 +246,16 @@ impl NcclCommunicator {
     }
 
     fn destroy(&self) -> Result<(), CallError> {
-        if self.gone.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        {
+            // A watchdog that comes late may still be asking for the status.
+            let _calling = lock(&self.calls);
+            if self.gone.swap(true, Ordering::AcqRel) {
+                return Ok(());
+            }
+            // SAFETY: finalised; the lock is held, and who takes it next sees that it is gone.
+            let code = unsafe { (self.nccl.functions.comm_destroy)(self.cell.get()) };
+            self.accepted(code)?;
         }
-        // SAFETY: finalised, and nobody calls it any more.
-        let code = unsafe { (self.nccl.functions.comm_destroy)(self.cell.get()) };
-        self.accepted(code)?;
         match lock(&self.buffers).take() {
             Some(buffers) => Ok(buffers.free()?),
             None => Ok(()),
