@@ -22,7 +22,7 @@ pub(crate) enum Error {
 pub(crate) enum Expected {
     /// A name that is neither in the library nor a file.
     #[error(
-        "no scenario {:?} is shipped and there is no such file; {}; `ringbreaker list` shows what is shipped",
+        "no scenario {:?} is shipped and there is no such file{} `ringbreaker list` shows what is shipped",
         unknown.given,
         meant(&unknown.hint)
     )]
@@ -77,6 +77,9 @@ pub(crate) enum Expected {
     /// An output file that cannot be written.
     #[error("failed to write {}", path.display())]
     Output { path: PathBuf, source: io::Error },
+    /// An agent was given an address that it does not dial.
+    #[error(transparent)]
+    AgentAddress { source: Box<dyn std::error::Error + Send + Sync> },
     /// The agent could not serve.
     #[error(transparent)]
     Agent { source: Box<dyn std::error::Error + Send + Sync> },
@@ -87,7 +90,7 @@ pub(crate) enum Expected {
 
 /// A hint that begins with a name is a guess.
 fn meant(hint: &str) -> String {
-    if hint.starts_with('"') { format!("did you mean {hint}?") } else { hint.to_owned() }
+    if hint.starts_with('"') { format!(": did you mean {hint}?") } else { format!("; {hint};") }
 }
 
 /// What only a bug or a broken disk explains.
@@ -134,6 +137,8 @@ impl Error {
     pub(crate) fn report(&self) -> String {
         let mut text = match self {
             Error::Internal(_) => format!("ringbreaker: internal error: {self}"),
+            // Its lines are aligned below each other.
+            Error::Expected(Expected::ScenarioInvalid { rendered }) => rendered.clone(),
             Error::Expected(_) => format!("ringbreaker: {self}"),
         };
         let mut cause = std::error::Error::source(self);

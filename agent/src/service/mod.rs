@@ -105,14 +105,19 @@ async fn serve(
     let mut lease = Lease::new(FIRST_LEASE, clock::now());
     let mut backoff = BACKOFF;
     let mut heard = false;
+    let mut told = String::new();
     loop {
         let session = Session { home, probe: &probe, desk, lease: &mut lease, stop };
         match session.keep(&address).await {
             End::Left => return Ok(()),
             End::Fatal(error) => return Err(error),
             End::Broken { welcomed, reason } => {
-                tracing::warn!(%address, reason, "the stream to the controller is gone");
                 heard |= welcomed;
+                // Every attempt, but not the same words again and again.
+                if reason != told {
+                    tell_of_attempt(&address, heard, &reason);
+                }
+                told = reason;
                 backoff = if welcomed { BACKOFF } else { (backoff * 2).min(MOST_BACKOFF) };
             }
         }
@@ -131,11 +136,25 @@ async fn serve(
     }
 }
 
-/// Cancels `stop` at SIGINT or SIGTERM, every time, as long as the guard lives.
+fn tell_of_attempt(address: &reach::Address, heard: bool, reason: &str) {
+    match heard {
+        true => {
+            tracing::warn!(%address, reason, "the stream to the controller is gone; trying again")
+        }
+        false => tracing::warn!(
+            %address,
+            reason,
+            "no controller answers there yet; trying again (`ringbreaker serve` starts one)"
+        ),
+    }
+}
+
+/// Cancels `stop` at SIGINT, SIGTERM or SIGHUP (a terminal that is closed), every time, as long as the guard lives.
 fn cancel_on_signals(stop: &CancellationToken) -> Result<DropGuard, ServiceError> {
     let failed = |source| ServiceError::Step { step: "listen to signals", source };
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let (stop, over) = (stop.clone(), CancellationToken::new());
     let guard = over.clone().drop_guard();
     tokio::spawn(async move {
@@ -143,6 +162,7 @@ fn cancel_on_signals(stop: &CancellationToken) -> Result<DropGuard, ServiceError
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
                 () = over.cancelled() => return,
             }
             if stop.is_cancelled() {

@@ -318,12 +318,30 @@ impl From<Status> for Failure {
 /// A controller that refuses us will do so again; anything else may pass.
 fn status_end(address: &Address, status: &Status, welcomed: bool) -> End {
     match status.code() {
-        Code::InvalidArgument | Code::AlreadyExists | Code::Unimplemented => {
-            End::Fatal(ServiceError::Refused {
-                address: address.to_string(),
-                reason: status.message().to_owned(),
-            })
-        }
+        Code::InvalidArgument
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::Unimplemented => End::Fatal(ServiceError::Refused {
+            address: address.to_string(),
+            reason: status.message().to_owned(),
+        }),
         _ => End::Broken { welcomed, reason: status.message().to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_refuses_this_agent_is_not_asked_again() {
+        let address = reach::loopback("127.0.0.1:7447").unwrap();
+        let refusal = Status::permission_denied("this controller starts its own agents");
+        match status_end(&address, &refusal, false) {
+            End::Fatal(error) => assert!(error.to_string().contains("starts its own"), "{error}"),
+            _ => panic!("it would be asked again"),
+        }
+        let gone = Status::unavailable("gone");
+        assert!(matches!(status_end(&address, &gone, true), End::Broken { welcomed: true, .. }));
     }
 }

@@ -107,5 +107,9 @@ fn runtime() -> Result<tokio::runtime::Runtime, Error> {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("RINGBREAKER_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr)
+        .init();
 }

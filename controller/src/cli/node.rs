@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ringbreaker_agent::{self as agent, service::AgentOptions};
+use ringbreaker_agent::{
+    self as agent,
+    service::{AgentOptions, ServiceError},
+};
 use ringbreaker_proto::v1;
 use ringbreaker_scenarios::event::Isolation;
 use serde_json::json;
@@ -32,11 +35,19 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Error> {
         isolation: args.isolation.map(isolation),
     };
     runtime()?.block_on(async {
-        agent::service::run(options, CancellationToken::new())
-            .await
-            .map_err(|source| Expected::Agent { source: Box::new(source) })?;
+        agent::service::run(options, CancellationToken::new()).await.map_err(refused)?;
         Ok(exit::PASS)
     })
+}
+
+fn refused(error: ServiceError) -> Expected {
+    let source = Box::new(error);
+    match *source {
+        ServiceError::Address { .. } | ServiceError::NotLoopback { .. } => {
+            Expected::AgentAddress { source }
+        }
+        _ => Expected::Agent { source },
+    }
 }
 
 fn isolation(word: IsolationWord) -> Isolation {

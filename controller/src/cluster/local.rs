@@ -107,10 +107,9 @@ impl Local {
         self.recipe.logs.join(format!("agent-{lane}.log"))
     }
 
-    /// The last line of a lane's log that says something.
+    /// The last thing that a lane's log says, with its causes.
     pub(crate) fn last_words(&self, lane: u32) -> Option<String> {
-        let text = fs::read_to_string(self.log(lane)).ok()?;
-        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+        last_words(&fs::read_to_string(self.log(lane)).ok()?)
     }
 
     /// The lane that a child serves.
@@ -175,7 +174,31 @@ impl Local {
     }
 }
 
+/// The last line of a log that says something; causes stand below what they caused.
+fn last_words(log: &str) -> Option<String> {
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let is_message = |line: &&str| !line.starts_with("caused by: ");
+    let from = lines.iter().rposition(is_message).unwrap_or(0);
+    Some(lines.get(from..)?.join("; ")).filter(|words| !words.is_empty())
+}
+
 fn remaining(state: &Path, agents: &[String]) -> Vec<PathBuf> {
     let directories = agents.iter().map(|id| state.join(format!("agent-{id}")));
     directories.filter(|directory| directory.exists()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_words;
+
+    #[test]
+    fn the_last_words_of_an_agent_are_its_message_with_its_causes() {
+        let log = "earlier\nringbreaker: could not create x\n  caused by: no space\n\n";
+        assert_eq!(
+            last_words(log).as_deref(),
+            Some("ringbreaker: could not create x; caused by: no space")
+        );
+        assert_eq!(last_words("one\ntwo\n").as_deref(), Some("two"));
+        assert_eq!(last_words("\n"), None);
+    }
 }
