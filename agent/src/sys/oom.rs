@@ -37,3 +37,12 @@ pub fn prefer(pid: u32, start_time: u64, preference: i32) -> io::Result<Option<i
         other => other,
     }
 }
+
+/// Keeps everything that this process has mapped in memory, its executable and libraries with it: their
+/// pages are then not dropped for any process that maps them.
+///
+/// # Errors
+/// What the kernel says, as without CAP_IPC_LOCK.
+pub fn keep_program_in_memory() -> io::Result<()> {
+    Ok(nix::sys::mman::mlockall(nix::sys::mman::MlockAllFlags::MCL_CURRENT)?)
+}

@@ -18,6 +18,9 @@ pub(super) const SPARED: &str = "spared";
 pub fn press() -> i32 {
     // Among busy ranks the way to the limit would take its turn, and the job could end before it.
     drop(thread::urgent());
+    // The rank's program is ours too. While its pages can be dropped and read again, the kernel does
+    // that in turn with the rank, for as long as it runs, and the OOM killer is not called.
+    drop(oom::keep_program_in_memory());
     match serve(io::stdin().lock(), io::stdout().lock()) {
         Ok(()) => 0,
         Err(error) => {
