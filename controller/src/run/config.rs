@@ -58,6 +58,12 @@ pub(crate) fn manner(args: MannerArgs, agents: Agents) -> Result<Manner, Error> 
         .into());
     }
     let dir = args.dir.dir;
+    // Every node has a /dev/shm of its own, in which ranks would look for their files in vain.
+    if absolute(&dir).starts_with("/dev/shm") {
+        let help = "ranks do not see the machine's /dev/shm; choose another with --dir".to_owned();
+        let given = dir.display().to_string();
+        return Err(Expected::Argument { given, what: "directory for runs", help }.into());
+    }
     std::fs::create_dir_all(&dir)
         .map_err(|source| Expected::RunsDirectory { path: dir.clone(), source })?;
     Ok(Manner {

@@ -130,3 +130,12 @@ fn a_user_without_root_gets_what_is_possible_and_the_reason_for_the_rest() {
     assert!(ended.stderr.contains("1 not possible here"), "{}", ended.stderr);
     place.must_become_clean();
 }
+
+#[test]
+fn a_directory_that_ranks_would_not_see_is_refused_before_it_is_made() {
+    let place = Place::new();
+    let refused = place.run(&["run", "quick", "--dir", "/dev/shm/ringbreaker-it"]);
+    let refused = refused.must_end_with(2);
+    assert!(refused.stderr.contains("--dir"), "{}", refused.stderr);
+    assert!(!fs::exists("/dev/shm/ringbreaker-it").unwrap());
+}
