@@ -7,7 +7,7 @@
 //!   owns everything else ([`run::driver`]);
 //! - [`server`]: the gRPC side, one task a session; [`wire`]: a case's plan as a message;
 //! - [`cluster`]: where agents come from;
-//! - [`bench`]: what is measured, and against what;
+//! - [`mod@bench`]: what is measured, and against what;
 //! - [`exit`] and [`error`]: how the program ends, and what it says then.
 
 mod bench;

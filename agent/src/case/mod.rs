@@ -1,7 +1,7 @@
 //! One case on this node, from `Prepare` to `Finish`.
 //!
 //! The service makes a [`Case`] and passes commands on. A case has one thread of its own, which does
-//! everything in order: it hears the ranks and the commands, lets the pure engine in [`triggers`]
+//! everything in order: it hears the ranks and the commands, lets the pure engine in `triggers`
 //! decide when faults fire, and carries that out. Nothing on it waits for the async runtime, so
 //! that little stands between a trigger and its effect.
 //!
