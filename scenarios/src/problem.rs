@@ -90,7 +90,9 @@ impl Problems {
     /// As text, in the way of compilers: message, place, the line with a caret, what is right.
     pub fn render(&self, color: bool) -> String {
         let paint = Paint { on: color };
-        let list: String = self.list.iter().map(|problem| problem.render(paint) + "\n").collect();
+        let error = paint.red("error");
+        let list: String =
+            self.list.iter().map(|problem| problem.render(&error, paint) + "\n").collect();
         let count = match self.len() {
             1 => "1 problem".to_owned(),
             many => format!("{many} problems"),
@@ -117,10 +119,16 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
+/// What is odd in a file and yet allowed, as text in the way of compilers.
+pub fn render_warnings(list: &[Problem], color: bool) -> String {
+    let paint = Paint { on: color };
+    let warning = paint.yellow("warning");
+    list.iter().map(|problem| problem.render(&warning, paint) + "\n").collect()
+}
+
 impl Problem {
-    fn render(&self, paint: Paint) -> String {
-        let mut out =
-            format!("{}{}\n", paint.red("error"), paint.bold(&format!(": {}", self.message)));
+    fn render(&self, kind: &str, paint: Paint) -> String {
+        let mut out = format!("{kind}{}\n", paint.bold(&format!(": {}", self.message)));
         let Some(place) = &self.place else {
             return out + &format!("  {} {}\n", paint.blue("= right:"), self.right);
         };
@@ -156,6 +164,10 @@ impl Paint {
 
     fn red(self, text: &str) -> String {
         self.wrap("1;31", text)
+    }
+
+    fn yellow(self, text: &str) -> String {
+        self.wrap("1;33", text)
     }
 
     fn blue(self, text: &str) -> String {
@@ -204,12 +216,18 @@ impl<'t> Collector<'t> {
         self.list.len()
     }
 
-    /// The value, if there was no problem.
-    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, Problems> {
+    /// What was noted, in the order of the file.
+    pub(crate) fn into_list(mut self) -> Vec<Problem> {
         self.list.sort_by_key(|p| p.place.as_ref().map_or(0, |place| place.span.start));
+        self.list
+    }
+
+    /// The value, if there was no problem.
+    pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T, Problems> {
+        let list = self.into_list();
         match value {
-            Some(value) if self.list.is_empty() => Ok(value),
-            _ => Err(Problems { list: self.list }),
+            Some(value) if list.is_empty() => Ok(value),
+            _ => Err(Problems { list }),
         }
     }
 }

@@ -170,7 +170,7 @@ fn settings(g: &mut Words, of_all: bool) -> Value {
     let mut properties = Map::new();
     for own in OWN.iter().filter(|own| of_all || own.scope == Scope::Rank) {
         let schema = swept(own_setting(g, own));
-        let text = lookup(own.name).map_or("", |doc| doc.effect);
+        let text = lookup(own.name).map_or("", |doc| &doc.effect);
         properties.insert(own.name.to_owned(), describe(schema, text));
     }
     json!({

@@ -6,6 +6,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ringbreaker_scenarios::{units::Nanos, words::Backend};
 
+use super::settings::{self, SettingsArgs};
 use crate::{bench::BenchArgs, exit};
 
 const EXAMPLES: &str = "\
@@ -54,6 +55,9 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
+    /// Explain timeout, retry and error-handling settings: what each does and who reads it
+    #[command(after_help = settings::EXAMPLES)]
+    Settings(SettingsArgs),
     /// Report on a stored run, offline
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),

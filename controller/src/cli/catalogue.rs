@@ -1,11 +1,15 @@
 //! Scenarios, without running them: `list`, `show`, `check`, `schema`.
 
-use ringbreaker_scenarios::{library, plan, words::Backend};
+use ringbreaker_scenarios::{
+    library, plan,
+    problem::{self, Problem},
+    words::Backend,
+};
 use serde_json::json;
 
 use super::{
     args::{Listing, ShowArgs},
-    documents::{print, print_json, tell},
+    documents::{self, print, print_json, tell},
 };
 use crate::{
     error::Error,
@@ -81,7 +85,9 @@ pub(super) fn check(files: &[String], format: Listing) -> Result<u8, Error> {
             let list: Vec<_> = results
                 .iter()
                 .map(|(name, checked)| match checked {
-                    Ok(cases) => json!({ "file": name, "right": true, "cases": cases }),
+                    Ok(Right { cases, warnings }) => json!({
+                        "file": name, "right": true, "cases": cases, "warnings": warnings,
+                    }),
                     Err(Unright::Problems(problems)) => {
                         json!({ "file": name, "right": false, "problems": problems })
                     }
@@ -95,7 +101,10 @@ pub(super) fn check(files: &[String], format: Listing) -> Result<u8, Error> {
         Listing::Text => {
             for (name, checked) in results {
                 match checked {
-                    Ok(cases) => print(&format!("{name}: right, {cases} cases")),
+                    Ok(Right { cases, warnings }) => {
+                        tell_warnings(&warnings);
+                        print(&format!("{name}: right, {cases} cases"));
+                    }
                     Err(Unright::Problems(problems)) => {
                         tell(&config::invalid(&problems).report());
                     }
@@ -122,14 +131,24 @@ impl Unright {
     }
 }
 
-/// The number of cases of a scenario that is right.
-fn check_one(name: &str) -> Result<usize, Unright> {
+/// A scenario that is right.
+struct Right {
+    cases: usize,
+    warnings: Vec<Problem>,
+}
+
+fn tell_warnings(warnings: &[Problem]) {
+    if !warnings.is_empty() {
+        tell(problem::render_warnings(warnings, documents::color_on_stderr()).trim_end());
+    }
+}
+
+fn check_one(name: &str) -> Result<Right, Unright> {
     let (file, text) = scenario_text(name).map_err(Unright::Unread)?;
     let scenario = ringbreaker_scenarios::scenario::Scenario::parse(&file, &text)
         .map_err(Unright::Problems)?;
-    plan::plan(&scenario, &plan::Options::default())
-        .map(|cases| cases.len())
-        .map_err(Unright::Problems)
+    let cases = plan::plan(&scenario, &plan::Options::default()).map_err(Unright::Problems)?;
+    Ok(Right { cases: cases.len(), warnings: scenario.warnings })
 }
 
 /// The JSON Schema of scenario files.

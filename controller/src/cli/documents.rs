@@ -49,3 +49,8 @@ pub(crate) fn tell(text: &str) {
     // There is nobody left to tell.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
+
+/// Whether what is said on standard error may be coloured.
+pub(crate) fn color_on_stderr() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}

@@ -3,6 +3,7 @@
 //! - [`args`]: what can be typed;
 //! - [`catalogue`]: scenarios, without running them; [`runs`]: stored runs, offline;
 //! - [`node`]: what runs on nodes (agent, rank, guard, recover, probe);
+//! - [`settings`]: what each setting does and what holds here;
 //! - [`documents`]: a run's report in each format.
 
 pub(crate) mod args;
@@ -10,6 +11,7 @@ mod catalogue;
 pub(crate) mod documents;
 mod node;
 mod runs;
+mod settings;
 
 use std::process::ExitCode;
 
@@ -48,6 +50,7 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::List { format } => catalogue::list(format),
         Command::Show(args) => catalogue::show(&args),
         Command::Check { files, format } => catalogue::check(&files, format),
+        Command::Settings(args) => settings::main(&args),
         Command::Schema => catalogue::schema(),
         Command::Report(args) => runs::report(args),
         Command::Runs { dir, format } => runs::list(&dir.dir, format),

@@ -12,7 +12,10 @@ use ringbreaker_scenarios::{
 };
 
 use crate::{
-    cli::args::{Listing, MannerArgs, PlanArgs},
+    cli::{
+        args::{Listing, MannerArgs, PlanArgs},
+        documents,
+    },
     error::{Error, Expected},
 };
 
@@ -128,9 +131,8 @@ pub(crate) fn scenario_text(name: &str) -> Result<(String, String), Error> {
 
 /// Problems as the error they are.
 pub(crate) fn invalid(problems: &ringbreaker_scenarios::problem::Problems) -> Error {
-    use std::io::IsTerminal as _;
-    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    Expected::ScenarioInvalid { rendered: problems.render(color).trim_end().to_owned() }.into()
+    let rendered = problems.render(documents::color_on_stderr());
+    Expected::ScenarioInvalid { rendered: rendered.trim_end().to_owned() }.into()
 }
 
 /// `NAME=VALUE` words by name; a name given twice is swept. Values are checked as a scenario's are.

@@ -4,7 +4,13 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use ringbreaker_proto::v1;
 use ringbreaker_reports::history::RunHeader;
-use ringbreaker_scenarios::{case::CasePlan, plan, scenario::Scenario, words::Backend};
+use ringbreaker_scenarios::{
+    case::CasePlan,
+    plan,
+    scenario::Scenario,
+    settings::{Version, Versions},
+    words::Backend,
+};
 
 use super::{
     config::{self, Agents, Manner},
@@ -92,7 +98,7 @@ pub(crate) async fn open(
     match beginning {
         Beginning::Fresh { id, scenario, plan } => {
             let planned = Planned::new(&scenario, &plan, manner, &probe)?;
-            let notes = planned.notes(crew, agent).await?;
+            let notes = planned.notes(crew, agent, &probe).await?;
             let header = planned.header(id, &scenario, manner, &probe, notes);
             ledger.begin(header.clone(), planned.plans.clone()).await?;
             let cases = planned.plans.into_iter().map(|plan| (plan, 1)).collect();
@@ -172,9 +178,19 @@ impl Planned {
         })
     }
 
-    /// What the reader should know: settings without effect, and which cases share a GPU.
-    async fn notes(&self, crew: &mut Crew, agent: &AgentId) -> Result<Vec<String>, Error> {
-        muster::flag_settings(crew, agent, self.backend, &self.nccl, &self.plans).await
+    /// What the reader should know: settings without effect, and settings that are odd.
+    async fn notes(
+        &self,
+        crew: &mut Crew,
+        agent: &AgentId,
+        probe: &v1::NodeProbe,
+    ) -> Result<Vec<String>, Error> {
+        let mut notes =
+            muster::flag_settings(crew, agent, self.backend, &self.nccl, &self.plans).await?;
+        let library = probe.nccl.iter().find(|library| library.path == self.nccl);
+        let nccl = library.and_then(|library| Version::first(&library.version));
+        notes.extend(preflight::odd_settings(&self.plans, Versions { nccl, torch: None }));
+        Ok(notes)
     }
 
     fn header(

@@ -58,6 +58,7 @@ fn every_subcommand_explains_itself() {
         "probe",
         "bench",
         "schema",
+        "settings",
         "completions",
     ] {
         let help = place.run(&[subcommand, "--help"]).must_end_with(0).stdout;

@@ -3,6 +3,7 @@
 //! - `program`: starts the executable with directories of its own and ends what it started;
 //! - `command_line`: everything that needs no agent;
 //! - `benchmarks`: `bench`, as small as it gets;
+//! - `settings`: the catalogue of settings and its checks;
 //! - `scripted_agent`: `serve` with an agent that a test plays itself, over the real stream;
 //! - `whole_runs`, `interruptions`: real agents, ranks and faults on the host stand-in.
 
@@ -13,4 +14,5 @@ mod command_line;
 mod interruptions;
 mod program;
 mod scripted_agent;
+mod settings;
 mod whole_runs;

@@ -20,6 +20,7 @@ interval = "5ms"
 NCCL_TIMEOUT = "2s"
 error_handling = "teardown"
 NCCL_SOCKET_TIMEOUT = "600"
+NCCL_IB_RETRY_CNT = 15
 [[fault]]
 when = { iteration = 10 }
 target = { rank = 1 }
@@ -44,6 +45,7 @@ fn a_killed_rank_is_noticed_recorded_reported_and_nothing_is_left() {
     assert!(ended.stderr.contains("failed-clean"), "{}", ended.stderr);
     assert!(ended.stderr.contains("completed"), "{}", ended.stderr);
     assert!(ended.stderr.contains("NCCL_SOCKET_TIMEOUT has no effect"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("NCCL_IB_RETRY_CNT=15: out of range"), "{}", ended.stderr);
     place.must_become_clean();
 
     let runs = place.run(&["runs", "--format", "json"]).must_end_with(0).json();

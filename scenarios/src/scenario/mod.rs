@@ -105,6 +105,7 @@ fn top(mut t: Table<'_, '_>, file: &str, text: &str, c: &mut Collector<'_>) -> O
         case_cap: case_cap.map(|(cap, _)| cap),
         cluster: cluster?,
         workload: workload.plan?,
+        warnings: settings::oddities(&settings, &per_rank, Collector::new(file, text)),
         settings: settings.into_settings(),
         per_rank: per_rank.into_values(),
         faults: faults.into_iter().map(|f| f.spec).collect(),

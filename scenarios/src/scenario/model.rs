@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     case::{ClusterPlan, Node, Rank, Trigger, WorkloadPlan},
     fault::FaultKind,
+    problem::Problem,
     units::Nanos,
     words::{Backend, Detector, Outcome},
 };
@@ -39,6 +40,8 @@ pub struct Scenario {
     pub settings: Vec<Setting>,
     /// Settings of single ranks, over those of all.
     pub per_rank: BTreeMap<Rank, BTreeMap<String, String>>,
+    /// What is odd about the settings, and yet allowed, each with its place.
+    pub warnings: Vec<Problem>,
     /// The faults, in the order of the file.
     pub faults: Vec<FaultSpec>,
     /// What must hold in every column with a fault (or, in a scenario without faults, in all).

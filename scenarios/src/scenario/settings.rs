@@ -11,9 +11,8 @@ use super::{
 };
 use crate::{
     case::{ClusterPlan, Rank},
-    nearest,
     plan::MAX_CASES,
-    problem::Collector,
+    problem::{Collector, Problem},
     settings::{
         self,
         own::{self, Form, OWN, Scope},
@@ -152,8 +151,7 @@ fn name_is_right(entry: &Entry<'_, '_>, c: &mut Collector<'_>) -> bool {
     if environment || own::is_own(name) {
         return true;
     }
-    let known: Vec<&str> = settings::all().map(|doc| doc.name).collect();
-    let known = match nearest::nearest(name, &known) {
+    let known = match settings::nearest(name) {
         Some(name) => format!("{name:?}"),
         None => OWN.iter().map(|own| own.name).collect::<Vec<_>>().join(", "),
     };
@@ -237,6 +235,25 @@ pub(super) fn check_rendezvous(
             "one of the two",
         );
     }
+}
+
+/// What is odd about the settings, and yet allowed. What the backend does not read is said when it is
+/// known; NCCL_TIMEOUT is read by ringbreaker's rank.
+pub(super) fn oddities(
+    settings: &Settings,
+    per_rank: &PerRank,
+    mut warnings: Collector<'_>,
+) -> Vec<Problem> {
+    let general = settings.list.iter().flat_map(|s| s.values.iter().map(move |v| (&s.name, v)));
+    let single = per_rank.by_rank.values().flatten().map(|(name, v)| (name, v));
+    for (name, typed) in general.chain(single).filter(|(name, _)| *name != "NCCL_TIMEOUT") {
+        for remark in settings::check_one(name, &typed.text, settings::Versions::default()) {
+            let value = remark.value.map(|value| format!("={value}")).unwrap_or_default();
+            let message = format!("{name}{value}: {}", remark.message);
+            warnings.at(typed.span.clone(), message, remark.right);
+        }
+    }
+    warnings.into_list()
 }
 
 /// Whether some rank under some choice of settings aborts its communicator.

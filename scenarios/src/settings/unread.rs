@@ -2,21 +2,16 @@
 
 use serde::Serialize;
 
-use super::{Layer, lookup, own};
+use super::{Layer, Reader, all, lookup, own};
 use crate::words::Backend;
 
 /// The environment variables that the host stand-in reads, as NCCL does.
-pub const HOST_READS: &[&str] = &[
-    "NCCL_COMM_ID",
-    "NCCL_CUMEM_ENABLE",
-    "NCCL_CUMEM_HOST_ENABLE",
-    "NCCL_DEBUG",
-    "NCCL_DEBUG_FILE",
-    "NCCL_HOSTID",
-    "NCCL_SOCKET_IFNAME",
-    "NCCL_SOCKET_RETRY_CNT",
-    "NCCL_SOCKET_RETRY_SLEEP_MSEC",
-];
+pub fn host_reads() -> Vec<&'static str> {
+    let read = all().iter().filter(|doc| doc.is_read_by(&[Reader::HostStandIn]));
+    read.map(|doc| doc.name.as_str()).collect()
+}
+
+const OF_PYTORCH: &str = "PyTorch reads it, and no PyTorch runs in this backend";
 
 /// A setting that nothing reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -53,15 +48,21 @@ fn reason(backend: Backend, name: &str, library_contains: &dyn Fn(&str) -> bool)
                       of each operation, as training scripts do when they create a process group";
         return Some(reason.to_owned());
     }
-    if let Some(doc) = lookup(name).filter(|doc| doc.layer == Layer::Nobody) {
-        return Some(format!("nothing reads it: {}", doc.source));
-    }
-    if name.starts_with("TORCH_") {
-        return Some("PyTorch reads it, and no PyTorch runs in this backend".to_owned());
+    let doc = lookup(name);
+    match doc.map(|doc| doc.layer) {
+        Some(Layer::Nobody) => {
+            return doc.map(|doc| format!("nothing reads it: {}", doc.source));
+        }
+        Some(Layer::Pytorch | Layer::Gloo) => return Some(OF_PYTORCH.to_owned()),
+        None if name.starts_with("TORCH_") => return Some(OF_PYTORCH.to_owned()),
+        _ => {}
     }
     match backend {
-        Backend::Host if HOST_READS.contains(&name) => None,
-        Backend::Host => Some(format!("the host stand-in reads only {}", HOST_READS.join(", "))),
+        Backend::Host => {
+            let read = host_reads();
+            let unread = || format!("the host stand-in reads only {}", read.join(", "));
+            (!read.contains(&name)).then(unread)
+        }
         Backend::Nccl if !name.starts_with("NCCL_") || library_contains(name) => None,
         Backend::Nccl => Some("the name does not occur in the loaded libnccl".to_owned()),
     }

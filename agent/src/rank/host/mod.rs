@@ -31,7 +31,7 @@ use super::{
 };
 
 /// The settings that the stand-in reads from its environment, with NCCL's meaning and defaults
-/// (`ringbreaker_scenarios::settings::HOST_READS` lists them).
+/// (`ringbreaker_scenarios::settings::host_reads` lists them).
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     interface: Option<String>,

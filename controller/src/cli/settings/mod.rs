@@ -1,0 +1,94 @@
+//! `settings`: what each setting does, and what holds on this machine.
+
+mod catalogue;
+mod check;
+mod given;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ringbreaker_scenarios::settings::{Layer, Reader, Version, Versions};
+
+use crate::error::Error;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ringbreaker settings                         every name, one line each
+  ringbreaker settings NCCL_IB_TIMEOUT         everything about one
+  ringbreaker settings --search retries        those that mention a word
+  ringbreaker settings --layer pytorch --reads-by nccl2
+  ringbreaker settings NCCL_SOCKET_TIMEOUT     why it does nothing, and what does
+  ringbreaker settings --check                 look at this environment
+  ringbreaker settings --check NCCL_IB_TIMEOUT=600 NCCL_IB_RETRY_CNT=15
+  ringbreaker settings --check --env-file job.env";
+
+/// `settings`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("state").args(["check"]))]
+pub(crate) struct SettingsArgs {
+    /// Settings to explain [default: all, one line each]; with values, settings to look at
+    #[arg(value_name = "NAME|NAME=VALUE")]
+    names: Vec<String>,
+    /// Look at settings as they are (of the environment, of --env-file, or those named with a value)
+    /// and say which are misspelt, unread, old, out of range or in a wrong unit; ends with 10 if any
+    /// does not do what it says
+    #[arg(long)]
+    check: bool,
+    /// File of NAME=VALUE lines, in place of the environment
+    #[arg(long, value_name = "FILE", requires = "state")]
+    env_file: Option<PathBuf>,
+    /// Think of this version of NCCL [default: all that are known]
+    #[arg(long, value_name = "VERSION", requires = "state")]
+    nccl_version: Option<Version>,
+    /// Think of this version of PyTorch [default: all that are known]
+    #[arg(long, value_name = "VERSION", requires = "state")]
+    torch_version: Option<Version>,
+    /// Only settings of this layer
+    #[arg(long, value_parser = layer, value_name = "LAYER")]
+    layer: Option<Layer>,
+    /// Only settings that this library or program reads
+    #[arg(long, value_parser = reader, value_name = "READER")]
+    reads_by: Option<Reader>,
+    /// Only settings that mention this text
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// How to print; `markdown` is the whole of docs/settings.md
+    #[arg(long, value_enum, default_value_t = Page::Text)]
+    format: Page,
+}
+
+impl SettingsArgs {
+    fn versions(&self) -> Versions {
+        Versions { nccl: self.nccl_version, torch: self.torch_version }
+    }
+}
+
+/// How the catalogue is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Page {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+    /// The whole page, for documentation.
+    Markdown,
+}
+
+/// Does what was asked for.
+pub(super) fn main(args: &SettingsArgs) -> Result<u8, Error> {
+    if args.check { check::main(args) } else { catalogue::print_asked(args) }
+}
+
+fn layer(text: &str) -> Result<Layer, String> {
+    word(text, Layer::ALL, Layer::word)
+}
+
+fn reader(text: &str) -> Result<Reader, String> {
+    word(text, Reader::ALL, Reader::word)
+}
+
+fn word<T: Copy>(text: &str, all: &[T], of: impl Fn(T) -> &'static str) -> Result<T, String> {
+    let words = || all.iter().map(|one| of(*one)).collect::<Vec<_>>().join(", ");
+    let found = all.iter().find(|one| of(**one) == text);
+    found.copied().ok_or_else(|| format!("there are: {}", words()))
+}
