@@ -1,6 +1,6 @@
 //! `settings`: the catalogue as a user meets it, and what is odd about settings as they are.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use crate::program::Place;
 
@@ -82,4 +82,88 @@ fn odd_settings_of_a_scenario_are_warned_of_with_their_place() {
     assert!(!checked.stderr.contains("NCCL_TIMEOUT"), "{checked:?}");
     let json = place.run(&["check", file, "--format", "json"]).must_end_with(0).json();
     assert_eq!(json[0]["warnings"][0]["line"], 11, "{json}");
+}
+
+/// The row of a setting in a proof.
+fn row<'a>(proof: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let rows = proof["settings"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {proof:#}"))
+}
+
+#[test]
+fn names_are_proved_by_the_bytes_of_the_library_and_values_traced_to_where_they_come_from() {
+    let place = Place::new();
+    let library =
+        place.scenario("libnccl.so.2", "\0NCCL_DEBUG\0NCCL_IB_TIMEOUT\0NCCL_SHM_DISABLE\0");
+    let conf = place.scenario("nccl.conf", "#x\nNCCL_DEBUG=INFO\nNCCL_IB_TIMEOUT=600\n");
+    let names =
+        ["NCCL_DEBUG", "NCCL_IB_TIMEOUT", "NCCL_SOCKET_TIMEOUT", "NCCL_SHM_DISABLE", "MINE"];
+    let prove = |more: &[&str]| {
+        let mut arguments = vec!["settings", "--prove", "--nccl", library.to_str().unwrap()];
+        arguments.extend(names);
+        arguments.extend(more);
+        let mut command = place.command(&arguments);
+        command
+            .env("NCCL_CONF_FILE", &conf)
+            .env("NCCL_DEBUG", "WARN")
+            .env_remove("NCCL_SHM_DISABLE");
+        let ended = command.output().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    let proof: serde_json::Value = serde_json::from_str(&prove(&["--format", "json"])).unwrap();
+    // The file is no library, and is looked into all the same.
+    let remark = proof["libraries"][0]["remark"].as_str().unwrap();
+    assert!(remark.contains("it does not load here"), "{remark}");
+    for (name, contained, value) in [
+        ("NCCL_DEBUG", true, "WARN"),
+        ("NCCL_IB_TIMEOUT", true, "600"),
+        ("NCCL_SOCKET_TIMEOUT", false, "none"),
+        ("NCCL_SHM_DISABLE", true, "0"),
+    ] {
+        let row = row(&proof, name);
+        assert_eq!(row["contained"][0], contained, "{row}");
+        assert_eq!(row["in_force"]["value"], value, "{row}");
+    }
+    assert_eq!(row(&proof, "NCCL_DEBUG")["in_force"]["origin"], "environment");
+    assert_eq!(row(&proof, "NCCL_SHM_DISABLE")["in_force"]["origin"], "default");
+    let from_file = row(&proof, "NCCL_IB_TIMEOUT");
+    assert_eq!(from_file["in_force"]["origin"]["file"], conf.to_str().unwrap(), "{from_file}");
+    assert!(from_file["remark"].as_str().unwrap().contains("an exponent"), "{from_file}");
+    assert_eq!(row(&proof, "MINE")["remark"], "not in the catalogue");
+
+    let text = prove(&[]);
+    assert!(text.contains(&format!("{}: read", conf.display())), "{text}");
+    let debug = text.lines().find(|line| line.starts_with("NCCL_DEBUG ")).unwrap();
+    assert!(debug.contains("yes") && debug.contains("hides INFO of"), "{debug}");
+}
+
+#[test]
+fn a_library_that_is_not_there_is_said_to_be_so() {
+    let place = Place::new();
+    let gone = place.run(&["settings", "--prove", "NCCL_DEBUG", "--nccl", "/nonexistent.so"]);
+    assert!(gone.must_end_with(12).stderr.contains("reading /nonexistent.so"));
+    let empty = place.runs();
+    let none = ["settings", "--prove", "NCCL_DEBUG", "--torch", empty.to_str().unwrap()];
+    assert!(place.run(&none).must_end_with(2).stderr.contains("has no lib/libtorch_cpu.so"));
+}
+
+#[test]
+fn a_real_pytorch_reads_what_the_catalogue_says_it_reads() {
+    const DEBIAN: &str = "/usr/lib/python3/dist-packages/torch";
+    if !Path::new(DEBIAN).exists() {
+        println!("SKIPPED: python3-torch is not installed, so no real PyTorch was looked into");
+        return;
+    }
+    let place = Place::new();
+    let names = ["MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_TIMEOUT", "NCCL_SOCKET_TIMEOUT"];
+    let mut arguments = vec!["settings", "--prove", "--torch", DEBIAN, "--format", "json"];
+    arguments.extend(names);
+    let proof = place.run(&arguments).must_end_with(0).json();
+    assert!(proof["libraries"][1]["title"].as_str().unwrap().starts_with("PyTorch "), "{proof}");
+    let contained = names.map(|name| row(&proof, name)["contained"][1].as_bool().unwrap());
+    assert_eq!(contained, [true, true, false, false], "{proof:#}");
+    for name in names {
+        assert_eq!(row(&proof, name)["remark"], "", "{name} is not as the catalogue says");
+    }
 }

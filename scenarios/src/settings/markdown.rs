@@ -9,9 +9,10 @@ const HEAD: &str = "\
 
 What each timeout, retry and error-handling setting does, who reads it, and what happens when it
 acts. Written from the catalogue (`scenarios/src/settings/catalogue/`) by
-`ringbreaker settings --format markdown`; a test compares. Nothing here is typed by hand.
+`ringbreaker settings --format markdown`; a test compares, so change the catalogue and not this page.
 
-`ringbreaker settings NAME` explains one, `settings --check` looks at the values you have.
+`ringbreaker settings NAME` explains one, `settings --check` looks at the values you have,
+`settings --prove` shows which names the libraries of this machine contain and what is in force.
 
 How values are read, where an entry does not say otherwise:
 
@@ -25,7 +26,8 @@ How values are read, where an entry does not say otherwise:
 
 const UNREAD: &str = "\
 These are set in many scripts, and no library reads them. The proof is that a library asks for a
-setting by name, so that the name must be among its bytes.
+setting by name, so that the name must be among its bytes: `ringbreaker settings --prove NAME` looks
+for it in the libraries of this machine. Among the bytes of NCCL 2.28.3 and 2.28.9 they are not.
 ";
 
 /// The whole page.

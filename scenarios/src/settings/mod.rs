@@ -6,13 +6,14 @@
 //! - `unread`: which settings of a case nothing in its backend reads, so that nobody draws
 //!   conclusions from a variable without effect. The command line shows the findings before a run,
 //!   the agent records them, reports repeat them;
-//! - `files`: files of NAME=VALUE lines;
+//! - `files`: files of NAME=VALUE lines; `in_force`: which of several values holds;
 //! - `facts`: what is said about one; `markdown`: docs/settings.md.
 
 mod catalogue;
 mod check;
 mod facts;
 mod files;
+mod in_force;
 mod markdown;
 pub(crate) mod own;
 mod unread;
@@ -25,6 +26,7 @@ pub use catalogue::{
 pub use check::{Oddity, Remark, Versions, check, check_one};
 pub use facts::facts;
 pub use files::{FileProblem, conf_file, env_file};
+pub use in_force::{ConfFile, InForce, Origin, Sources, conf_paths};
 pub use markdown::document;
 pub use unread::{Unread, host_reads, unread};
 pub use version::{NotAVersion, Version};

@@ -28,12 +28,6 @@ impl Version {
     pub fn last(text: &str) -> Option<Version> {
         read(text, u32::MAX)
     }
-
-    /// From NCCL's own number: 22809 is 2.28.9 (up to 2.8 it was 2804 for 2.8.4).
-    pub fn of_nccl(code: u32) -> Version {
-        let base = if code < 10_000 { 1_000 } else { 10_000 };
-        Version { parts: [code / base, code % base / 100, code % 100] }
-    }
 }
 
 /// Reads up to three numbers; what is not given becomes `rest`.
@@ -92,7 +86,5 @@ mod tests {
         assert!(version("2.9.6") < version("2.28.3"));
         assert!(version("2.22.3") <= Version::last("2.22").unwrap());
         assert!(version("2.23") > Version::last("2.22").unwrap());
-        assert_eq!(Version::of_nccl(22_809).to_string(), "2.28.9");
-        assert_eq!(Version::of_nccl(2_804).to_string(), "2.8.4");
     }
 }

@@ -1,4 +1,4 @@
-//! Where copies of libnccl lie on this machine.
+//! Where copies of libnccl, and of PyTorch, lie on this machine.
 
 use std::{
     env, fs,
@@ -33,17 +33,32 @@ pub fn copies(named: &[PathBuf]) -> Vec<PathBuf> {
     }
     let listed = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let listed = env::split_paths(&listed).filter(|dir| dir.is_absolute());
-    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"];
-    let active = active.iter().filter_map(env::var_os).map(PathBuf::from);
-    let python = active.chain(PYTHON.iter().map(PathBuf::from)).flat_map(|root| wheels(&root));
+    let python = packages(WHEEL);
     let system = SYSTEM.iter().map(PathBuf::from);
     let files = listed.chain(python).chain(system).map(|dir| dir.join(FILE));
     distinct(files.filter(|file| file.is_file()))
 }
 
-/// The wheel's directories below a root: its own environment, and those one and two levels down
-/// (such as /opt/torch/.venv).
-fn wheels(root: &Path) -> Vec<PathBuf> {
+/// Directories of installed PyTorch packages: those of the active Python environment first.
+pub fn torch_packages() -> Vec<PathBuf> {
+    distinct(packages("torch").into_iter())
+}
+
+/// Whether some system directory has a file of this name, and which.
+pub fn in_system(file: &str) -> Option<PathBuf> {
+    SYSTEM.iter().map(|dir| Path::new(dir).join(file)).find(|path| path.is_file())
+}
+
+/// Directories of this name in the Python environments of this machine.
+fn packages(name: &str) -> Vec<PathBuf> {
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"];
+    let active = active.iter().filter_map(env::var_os).map(PathBuf::from);
+    active.chain(PYTHON.iter().map(PathBuf::from)).flat_map(|root| inside(&root, name)).collect()
+}
+
+/// Directories of this name below a root: in its own environment, and in those one and two levels
+/// down (such as /opt/torch/.venv).
+fn inside(root: &Path, wanted: &str) -> Vec<PathBuf> {
     let environments = |root: &Path| {
         let below = directories(root);
         let two = below.iter().map(|dir| dir.join(".venv")).filter(|dir| dir.is_dir());
@@ -54,9 +69,10 @@ fn wheels(root: &Path) -> Vec<PathBuf> {
     for environment in environments(root) {
         for python in directories(&environment.join("lib")) {
             let name = python.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // Distributions have one `python3` for all their versions.
             if name.starts_with("python3") {
                 let sites = ["site-packages", "dist-packages"];
-                found.extend(sites.map(|site| python.join(site).join(WHEEL)));
+                found.extend(sites.map(|site| python.join(site).join(wanted)));
             }
         }
     }
@@ -107,7 +123,7 @@ mod tests {
         let other = root.path().join("x/lib/python2.7/site-packages").join(WHEEL);
         fs::create_dir_all(other).unwrap();
         let found: Vec<_> =
-            wheels(root.path()).iter().map(|dir| fs::canonicalize(dir).unwrap()).collect();
+            inside(root.path(), WHEEL).iter().map(|dir| fs::canonicalize(dir).unwrap()).collect();
         assert_eq!(found, [own, venv].map(|dir| fs::canonicalize(dir).unwrap()));
     }
 

@@ -1,4 +1,5 @@
-//! Which settings a copy of libnccl knows: the proof that a name is read is that it is in there.
+//! Which settings a library knows: the proof that a name is read is that it is in there. Made for
+//! libnccl, used for PyTorch's libraries and sources too.
 //!
 //! A library asks for a setting by name, so that the name must be among its bytes. The opposite does
 //! not hold: a name may be there and be read only in some builds. NCCL composes the names of its own
@@ -29,11 +30,11 @@ const RUN: usize = 4096;
 pub fn contained(path: &Path, names: &[&str]) -> io::Result<Vec<bool>> {
     let mut file = File::open(path)?;
     let mut chunk = vec![0; CHUNK];
-    let mut search = Search { names, found: vec![false; names.len()], run: Vec::new() };
+    let mut search = Search::new(names);
     loop {
         match file.read(&mut chunk) {
             Ok(0) => break,
-            Ok(read) => chunk[..read].iter().for_each(|byte| search.take(*byte)),
+            Ok(read) => search.take(&chunk[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -53,29 +54,53 @@ pub fn contains_name(path: &Path, name: &str) -> io::Result<bool> {
 struct Search<'a> {
     names: &'a [&'a str],
     found: Vec<bool>,
+    /// Length of the shortest name: whatever is shorter need not be compared.
+    shortest: usize,
     /// The bytes since the last one that no name contains.
     run: Vec<u8>,
 }
 
-impl Search<'_> {
-    fn take(&mut self, byte: u8) {
-        if byte.is_ascii_alphanumeric() || byte == b'_' {
-            if self.run.len() == RUN {
-                self.run.drain(..RUN / 2);
-            }
-            self.run.push(byte);
-        } else if !self.run.is_empty() {
+impl<'a> Search<'a> {
+    fn new(names: &'a [&'a str]) -> Search<'a> {
+        let shortest = names.iter().map(|name| name.len()).min().unwrap_or(0);
+        Search { names, found: vec![false; names.len()], shortest, run: Vec::new() }
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = bytes.iter().position(|byte| !IN_NAMES[usize::from(*byte)]) {
+            self.extend(&bytes[..end]);
             self.end_of_run();
+            bytes = &bytes[end + 1..];
         }
+        self.extend(bytes);
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        self.run.extend_from_slice(bytes);
+        let long = self.run.len().saturating_sub(RUN);
+        self.run.drain(..long);
     }
 
     fn end_of_run(&mut self) {
-        for (name, found) in self.names.iter().zip(&mut self.found) {
-            *found = *found || ends_in(&self.run, name.as_bytes());
+        if self.run.len() >= self.shortest {
+            for (name, found) in self.names.iter().zip(&mut self.found) {
+                *found = *found || ends_in(&self.run, name.as_bytes());
+            }
         }
         self.run.clear();
     }
 }
+
+/// The bytes that names consist of.
+const IN_NAMES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+        byte += 1;
+    }
+    table
+};
 
 /// Whether a run of letters is this name, or ends in it and began by chance.
 fn ends_in(run: &[u8], name: &[u8]) -> bool {

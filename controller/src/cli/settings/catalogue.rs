@@ -31,7 +31,7 @@ pub(super) fn print_asked(args: &SettingsArgs) -> Result<u8, Error> {
 }
 
 /// The settings that are named, else all; less those that the filters leave out.
-fn asked(args: &SettingsArgs) -> Result<Vec<&'static SettingDoc>, Error> {
+pub(super) fn asked(args: &SettingsArgs) -> Result<Vec<&'static SettingDoc>, Error> {
     let docs = match args.names.as_slice() {
         [] => settings::all().iter().collect(),
         names => names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?,

@@ -3,6 +3,7 @@
 mod catalogue;
 mod check;
 mod given;
+mod prove;
 
 use std::path::PathBuf;
 
@@ -20,11 +21,13 @@ Examples:
   ringbreaker settings NCCL_SOCKET_TIMEOUT     why it does nothing, and what does
   ringbreaker settings --check                 look at this environment
   ringbreaker settings --check NCCL_IB_TIMEOUT=600 NCCL_IB_RETRY_CNT=15
-  ringbreaker settings --check --env-file job.env";
+  ringbreaker settings --check --env-file job.env
+  ringbreaker settings --prove                 what the libraries here contain, what is in force
+  ringbreaker settings --prove NCCL_SOCKET_TIMEOUT --torch /opt/torch/bin/python3";
 
 /// `settings`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("state").args(["check"]))]
+#[command(group = clap::ArgGroup::new("state").args(["check", "prove"]))]
 pub(crate) struct SettingsArgs {
     /// Settings to explain [default: all, one line each]; with values, settings to look at
     #[arg(value_name = "NAME|NAME=VALUE")]
@@ -34,8 +37,19 @@ pub(crate) struct SettingsArgs {
     /// does not do what it says
     #[arg(long)]
     check: bool,
+    /// Show for each name which libraries of this machine contain it, what value is in force, and
+    /// where that comes from: environment, NCCL's files, kernel or default
+    #[arg(long)]
+    prove: bool,
+    /// The copy of libnccl to look into [default: the first that is found]
+    #[arg(long, value_name = "PATH", requires = "prove")]
+    nccl: Vec<PathBuf>,
+    /// The PyTorch to look into: a Python that has it, its package's directory, or one of its
+    /// libraries [default: the first that is found]
+    #[arg(long, value_name = "PATH", requires = "prove")]
+    torch: Option<PathBuf>,
     /// File of NAME=VALUE lines, in place of the environment
-    #[arg(long, value_name = "FILE", requires = "state")]
+    #[arg(long, value_name = "FILE", requires = "state", conflicts_with = "prove")]
     env_file: Option<PathBuf>,
     /// Think of this version of NCCL [default: all that are known]
     #[arg(long, value_name = "VERSION", requires = "state")]
@@ -76,7 +90,11 @@ pub(crate) enum Page {
 
 /// Does what was asked for.
 pub(super) fn main(args: &SettingsArgs) -> Result<u8, Error> {
-    if args.check { check::main(args) } else { catalogue::print_asked(args) }
+    match () {
+        () if args.check => check::main(args),
+        () if args.prove => prove::main(args),
+        () => catalogue::print_asked(args),
+    }
 }
 
 fn layer(text: &str) -> Result<Layer, String> {
