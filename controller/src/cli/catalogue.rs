@@ -3,6 +3,7 @@
 use ringbreaker_scenarios::{
     library, plan,
     problem::{self, Problem},
+    settings::{self, Versions},
     words::Backend,
 };
 use serde_json::json;
@@ -85,8 +86,8 @@ pub(super) fn check(files: &[String], format: Listing) -> Result<u8, Error> {
             let list: Vec<_> = results
                 .iter()
                 .map(|(name, checked)| match checked {
-                    Ok(Right { cases, warnings }) => json!({
-                        "file": name, "right": true, "cases": cases, "warnings": warnings,
+                    Ok(Right { cases, warnings, lost_timers }) => json!({
+                        "file": name, "right": true, "cases": cases, "warnings": warnings, "lost_timers": lost_timers,
                     }),
                     Err(Unright::Problems(problems)) => {
                         json!({ "file": name, "right": false, "problems": problems })
@@ -101,8 +102,11 @@ pub(super) fn check(files: &[String], format: Listing) -> Result<u8, Error> {
         Listing::Text => {
             for (name, checked) in results {
                 match checked {
-                    Ok(Right { cases, warnings }) => {
+                    Ok(Right { cases, warnings, lost_timers }) => {
                         tell_warnings(&warnings);
+                        for lost in lost_timers {
+                            tell(&format!("warning: {lost}"));
+                        }
                         print(&format!("{name}: right, {cases} cases"));
                     }
                     Err(Unright::Problems(problems)) => {
@@ -134,7 +138,10 @@ impl Unright {
 /// A scenario that is right.
 struct Right {
     cases: usize,
+    /// What is odd about single settings, with their places.
     warnings: Vec<Problem>,
+    /// Timers that were set and can never fire.
+    lost_timers: Vec<String>,
 }
 
 fn tell_warnings(warnings: &[Problem]) {
@@ -148,7 +155,8 @@ fn check_one(name: &str) -> Result<Right, Unright> {
     let scenario = ringbreaker_scenarios::scenario::Scenario::parse(&file, &text)
         .map_err(Unright::Problems)?;
     let cases = plan::plan(&scenario, &plan::Options::default()).map_err(Unright::Problems)?;
-    Ok(Right { cases: cases.len(), warnings: scenario.warnings })
+    let lost_timers = settings::lost_timers(&cases, Versions::default());
+    Ok(Right { cases: cases.len(), warnings: scenario.warnings, lost_timers })
 }
 
 /// The JSON Schema of scenario files.

@@ -8,7 +8,7 @@ use ringbreaker_scenarios::{
     case::CasePlan,
     plan,
     scenario::Scenario,
-    settings::{Version, Versions},
+    settings::{self, Version, Versions},
     words::Backend,
 };
 
@@ -189,7 +189,9 @@ impl Planned {
             muster::flag_settings(crew, agent, self.backend, &self.nccl, &self.plans).await?;
         let library = probe.nccl.iter().find(|library| library.path == self.nccl);
         let nccl = library.and_then(|library| Version::first(&library.version));
-        notes.extend(preflight::odd_settings(&self.plans, Versions { nccl, torch: None }));
+        let versions = Versions { nccl, torch: None };
+        notes.extend(settings::odd_values(&self.plans, versions));
+        notes.extend(settings::lost_timers(&self.plans, versions));
         Ok(notes)
     }
 

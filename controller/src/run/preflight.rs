@@ -1,14 +1,10 @@
 //! What is decided about a run before its first case: the backend, the lanes, which cases the nodes
 //! cannot carry out. Pure: nodes were probed by their agents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ringbreaker_proto::v1;
-use ringbreaker_scenarios::{
-    case::CasePlan,
-    settings::{self, Oddity, Versions},
-    words::Backend,
-};
+use ringbreaker_scenarios::{case::CasePlan, words::Backend};
 
 /// Cases on the host stand-in mostly wait for timeouts, so many fit side by side.
 const HOST_LANES: u32 = 8;
@@ -79,21 +75,6 @@ pub(crate) fn impossible(plans: &[CasePlan], probe: &v1::NodeProbe) -> BTreeMap<
     plans.iter().filter_map(|plan| Some((plan.index, reason(plan)?))).collect()
 }
 
-/// What is odd about the settings of these cases, as sentences. Names that nothing reads are flagged by
-/// the agent, which knows the library.
-pub(crate) fn odd_settings(plans: &[CasePlan], versions: Versions) -> Vec<String> {
-    let typed: BTreeSet<(&String, &String)> = plans
-        .iter()
-        .flat_map(|plan| plan.settings.iter().chain(plan.ranks.iter().flat_map(|r| &r.env)))
-        .collect();
-    typed
-        .into_iter()
-        .flat_map(|(name, value)| settings::check_one(name, value, versions))
-        .filter(|remark| !matches!(remark.oddity, Oddity::Unread | Oddity::Unknown))
-        .map(|remark| remark.to_string())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,18 +137,5 @@ mod tests {
         let reasons = impossible(&plans, &probe);
         assert_eq!(reasons.len(), 2);
         assert_eq!(reasons[&0], "kill is not possible here: needs root");
-    }
-
-    #[test]
-    fn odd_settings_are_told_once_and_unread_ones_are_left_to_the_agent() {
-        let mut plans = [sample::plan(0), sample::plan(1)];
-        for plan in &mut plans {
-            for (name, value) in [("NCCL_IB_RETRY_CNT", "15"), ("NCCL_SOCKET_TIMEOUT", "600")] {
-                plan.settings.insert(name.into(), value.into());
-            }
-        }
-        let told = odd_settings(&plans, Versions::default());
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("NCCL_IB_RETRY_CNT=15: out of range"), "{told:?}");
     }
 }

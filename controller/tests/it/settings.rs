@@ -82,6 +82,9 @@ fn odd_settings_of_a_scenario_are_warned_of_with_their_place() {
     assert!(!checked.stderr.contains("NCCL_TIMEOUT"), "{checked:?}");
     let json = place.run(&["check", file, "--format", "json"]).must_end_with(0).json();
     assert_eq!(json[0]["warnings"][0]["line"], 11, "{json}");
+    // What is about a name is said once, at the name, however many values are swept.
+    let checked = place.run(&["check", "unread-settings"]).must_end_with(0).stderr;
+    assert_eq!(checked.matches("warning: NCCL_SOCKET_TIMEOUT: no library").count(), 1, "{checked}");
 }
 
 /// The row of a setting in a proof.
@@ -166,4 +169,39 @@ fn a_real_pytorch_reads_what_the_catalogue_says_it_reads() {
     for name in names {
         assert_eq!(row(&proof, name)["remark"], "", "{name} is not as the catalogue says");
     }
+}
+
+#[test]
+fn the_ladder_orders_timers_and_names_those_that_can_never_fire() {
+    let place = Place::new();
+    let ladder = |more: &[&str]| {
+        let mut arguments = vec!["settings", "--ladder"];
+        arguments.extend(more);
+        place.run(&arguments).must_end_with(0)
+    };
+    let text = ladder(&["op_timeout=10s", "NCCL_IB_TIMEOUT=22"]).stdout;
+    let never = "! InfiniBand's retries of NCCL_IB_TIMEOUT=22 (120 s or later) can never fire: the \
+                 rank's deadline of op_timeout=10s";
+    assert!(text.contains(never), "{text}");
+    let torch = ["--stack", "process-group-nccl", "--torchrun", "NCCL_TIMEOUT=30"];
+    let json =
+        ladder(&[&torch[..], &["--torch-version", "2.11", "--format", "json"]].concat()).json();
+    let situations = json["situations"].as_array().unwrap();
+    let silent = situations.iter().find(|s| s["name"] == "silent-over-sockets").unwrap();
+    assert_eq!(silent["rungs"][0]["name"], "the group's timeout", "{silent:#}");
+    assert_eq!(silent["rungs"][0]["earliest"], 30_000_000_000_u64, "{silent:#}");
+    let refused = place.run(&["settings", "--torchrun"]).must_end_with(2);
+    assert!(refused.stderr.contains("--ladder"), "{refused:?}");
+}
+
+#[test]
+fn a_scenario_whose_timer_can_never_fire_is_warned_of() {
+    let place = Place::new();
+    let text = "summary = \"late\"\n[cluster]\nnodes = 2\nranks_per_node = 1\n[workload]\n\
+                collective = \"all_reduce\"\nbytes = \"1 KiB\"\niterations = 1\n[settings]\n\
+                op_timeout = \"2s\"\ntcp_retries2 = 8\n";
+    let file = place.scenario("late.toml", text);
+    let checked = place.run(&["check", file.to_str().unwrap()]).must_end_with(0);
+    let lost = "warning: the kernel's retransmissions of tcp_retries2=8 (102 s or later) can never";
+    assert!(checked.stderr.contains(lost), "{checked:?}");
 }

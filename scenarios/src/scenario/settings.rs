@@ -244,13 +244,22 @@ pub(super) fn oddities(
     per_rank: &PerRank,
     mut warnings: Collector<'_>,
 ) -> Vec<Problem> {
-    let general = settings.list.iter().flat_map(|s| s.values.iter().map(move |v| (&s.name, v)));
-    let single = per_rank.by_rank.values().flatten().map(|(name, v)| (name, v));
-    for (name, typed) in general.chain(single).filter(|(name, _)| *name != "NCCL_TIMEOUT") {
+    let general = settings.list.iter().flat_map(|s| {
+        s.values.iter().enumerate().map(move |(at, v)| (&s.name, v, Some(&s.name_span), at == 0))
+    });
+    let single = per_rank.by_rank.values().flatten().map(|(name, v)| (name, v, None, true));
+    for (name, typed, name_span, first) in general.chain(single) {
+        if name == "NCCL_TIMEOUT" {
+            continue;
+        }
         for remark in settings::check_one(name, &typed.text, settings::Versions::default()) {
-            let value = remark.value.map(|value| format!("={value}")).unwrap_or_default();
-            let message = format!("{name}{value}: {}", remark.message);
-            warnings.at(typed.span.clone(), message, remark.right);
+            let (message, span) = match remark.value {
+                Some(value) => (format!("{name}={value}: {}", remark.message), &typed.span),
+                // Of a swept setting's name it is said once.
+                None if !first => continue,
+                None => (format!("{name}: {}", remark.message), name_span.unwrap_or(&typed.span)),
+            };
+            warnings.at(span.clone(), message, remark.right);
         }
     }
     warnings.into_list()

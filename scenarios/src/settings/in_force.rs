@@ -109,6 +109,33 @@ impl Sources {
     }
 }
 
+impl Sources {
+    /// Everything that somebody set, with the value that holds.
+    pub fn set(&self) -> BTreeMap<String, String> {
+        let files = self.files.iter().flat_map(|file| file.settings.keys());
+        self.environment
+            .keys()
+            .chain(files)
+            .filter_map(|name| Some((name, self.in_force(name, Versions::default())?)))
+            .filter(|(_, found)| !matches!(found.origin, Origin::Kernel))
+            .filter(|(_, found)| found.origin != Origin::Default || !found.remark.is_empty())
+            .map(|(name, found)| {
+                let empty = found.origin == Origin::Default;
+                (name.clone(), if empty { String::new() } else { found.value })
+            })
+            .collect()
+    }
+
+    /// The kernel's own values, where they differ from what it has by default.
+    pub fn kernel_set(&self) -> BTreeMap<String, String> {
+        let differs = |(name, value): &(&String, &String)| {
+            lookup(name).is_some_and(|doc| doc.name == **name && doc.default != **value)
+        };
+        let set = self.kernel.iter().filter_map(|(name, value)| Some((&lookup(name)?.name, value)));
+        set.filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+}
+
 impl InForce {
     fn new(value: &str, origin: Origin) -> InForce {
         InForce { value: value.to_owned(), origin, hidden: Vec::new(), remark: String::new() }
@@ -187,6 +214,23 @@ mod tests {
         assert_eq!(of("NCCL_NEW").unwrap().value, "1");
         assert_eq!(of("NCCL_NEWER"), None);
         assert_eq!(of("tcp_retries2").unwrap().origin, Origin::Kernel);
+    }
+
+    #[test]
+    fn what_is_set_is_what_holds_of_environment_and_files_and_what_the_kernel_has_otherwise() {
+        let sources = sources(
+            &[("NCCL_DEBUG", "A"), ("PATH", "/bin"), ("NCCL_ALGO", "")],
+            &[("NCCL_DEBUG", "U"), ("NCCL_ALGO", "Ring"), ("TORCH_NCCL_NAN_CHECK", "1")],
+            &[("NCCL_PROTO", "LL")],
+        );
+        let set = pairs(&[
+            ("NCCL_DEBUG", "A"),
+            ("PATH", "/bin"),
+            ("NCCL_ALGO", ""),
+            ("NCCL_PROTO", "LL"),
+        ]);
+        assert_eq!(sources.set(), set);
+        assert_eq!(sources.kernel_set(), pairs(&[("tcp_retries2", "8")]));
     }
 
     #[test]

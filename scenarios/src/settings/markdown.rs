@@ -12,7 +12,8 @@ acts. Written from the catalogue (`scenarios/src/settings/catalogue/`) by
 `ringbreaker settings --format markdown`; a test compares, so change the catalogue and not this page.
 
 `ringbreaker settings NAME` explains one, `settings --check` looks at the values you have,
-`settings --prove` shows which names the libraries of this machine contain and what is in force.
+`settings --prove` shows which names the libraries of this machine contain and what is in force,
+`settings --ladder` puts every timer in order and says which can never fire.
 
 How values are read, where an entry does not say otherwise:
 

@@ -6,6 +6,8 @@
 //! - `unread`: which settings of a case nothing in its backend reads, so that nobody draws
 //!   conclusions from a variable without effect. The command line shows the findings before a run,
 //!   the agent records them, reports repeat them;
+//! - [`ladder`]: every timer in force, in order, and which can never fire;
+//! - `of_cases`: what is odd about the settings of planned cases;
 //! - `files`: files of NAME=VALUE lines; `in_force`: which of several values holds;
 //! - `facts`: what is said about one; `markdown`: docs/settings.md.
 
@@ -14,7 +16,9 @@ mod check;
 mod facts;
 mod files;
 mod in_force;
+pub mod ladder;
 mod markdown;
+mod of_cases;
 pub(crate) mod own;
 mod unread;
 mod value;
@@ -28,6 +32,7 @@ pub use facts::facts;
 pub use files::{FileProblem, conf_file, env_file};
 pub use in_force::{ConfFile, InForce, Origin, Sources, conf_paths};
 pub use markdown::document;
+pub use of_cases::{lost_timers, odd_values};
 pub use unread::{Unread, host_reads, unread};
 pub use version::{NotAVersion, Version};
 

@@ -1,6 +1,6 @@
 //! How the readers of a setting understand what is typed.
 
-use super::{Kind, Reader, SettingDoc};
+use super::{Kind, Layer, Reader, SettingDoc};
 
 /// Words that PyTorch's switches take, in any case.
 const TORCH_FLAGS: &[(&str, bool)] = &[
@@ -66,6 +66,18 @@ pub(super) fn stoi(text: &str) -> Option<Leading<'_>> {
 pub(super) fn torch_flag(text: &str) -> Option<bool> {
     let lower = text.to_ascii_lowercase();
     TORCH_FLAGS.iter().find(|(word, _)| *word == lower).map(|(_, on)| *on)
+}
+
+/// The number that the readers of a setting make of a text; none: they refuse it, or keep the
+/// default, or the setting is no number.
+pub(super) fn number(doc: &SettingDoc, text: &str) -> Option<i64> {
+    match doc.layer {
+        _ if doc.kind == Kind::Text => None,
+        Layer::Nccl if text.is_empty() => None,
+        Layer::Nccl => strtoll(text).number,
+        _ if is_torch_flag(doc) => torch_flag(text).map(i64::from),
+        _ => stoi(text).and_then(|leading| leading.number),
+    }
 }
 
 /// Whether PyTorch's C++ reads it, which is strict about switches and lax about numbers.

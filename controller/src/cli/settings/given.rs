@@ -1,17 +1,19 @@
-//! The settings that are to be looked at: named with a value, of a file, or of the environment.
+//! The settings that are to be looked at: named with a value, of a file, or in force on this machine.
 
-use std::{collections::BTreeMap, env};
+use std::{collections::BTreeMap, env, fs};
 
-use ringbreaker_scenarios::settings;
+use ringbreaker_agent::sys;
+use ringbreaker_scenarios::settings::{self, ConfFile, Given, Sources, Version};
 
 use super::SettingsArgs;
 use crate::error::{Error, Expected};
 
-/// The settings, by name; those that are named add to those of a file.
+/// The settings, by name; those that are named add to those of a file. With neither, what is set in the
+/// environment and in NCCL's files.
 pub(super) fn settings(args: &SettingsArgs) -> Result<BTreeMap<String, String>, Error> {
     let mut given = match &args.env_file {
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|source| Expected::Environment {
+            let text = fs::read_to_string(path).map_err(|source| Expected::Environment {
                 what: format!("reading {}", path.display()),
                 source: Box::new(source),
             })?;
@@ -21,7 +23,7 @@ pub(super) fn settings(args: &SettingsArgs) -> Result<BTreeMap<String, String>, 
                 help: problem.to_string(),
             })?
         }
-        None if args.names.is_empty() => environment(),
+        None if args.names.is_empty() => sources(args.nccl_version).0.set(),
         None => BTreeMap::new(),
     };
     for word in &args.names {
@@ -36,8 +38,33 @@ pub(super) fn settings(args: &SettingsArgs) -> Result<BTreeMap<String, String>, 
     Ok(given)
 }
 
+/// What may set something on this machine, and which of NCCL's files are there.
+pub(super) fn sources(nccl: Option<Version>) -> (Sources, Vec<(String, bool)>) {
+    let environment = environment();
+    let home = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let home = home.map(|user| user.dir.to_string_lossy().into_owned());
+    let paths = settings::conf_paths(&environment, home.as_deref(), nccl);
+    let mut files = Vec::new();
+    let mut there = Vec::new();
+    for path in paths {
+        let text = fs::read(&path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        there.push((path.clone(), text.is_some()));
+        files.extend(text.map(|text| ConfFile { path, settings: settings::conf_file(&text) }));
+    }
+    (Sources { environment, files, kernel: kernel() }, there)
+}
+
+/// The sysctls of the catalogue, as this network namespace has them.
+fn kernel() -> BTreeMap<String, String> {
+    let sysctls = settings::all().iter().filter(|doc| doc.given == Given::Sysctl);
+    let names = sysctls.flat_map(|doc| std::iter::once(&doc.name).chain(&doc.aka));
+    names
+        .filter_map(|name| Some((name.clone(), sys::sysctl::read(name).ok()?.replace('\t', " "))))
+        .collect()
+}
+
 /// This process's environment; what is no text is not for NCCL or PyTorch.
-pub(super) fn environment() -> BTreeMap<String, String> {
+fn environment() -> BTreeMap<String, String> {
     env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()

@@ -3,6 +3,7 @@
 mod catalogue;
 mod check;
 mod given;
+mod ladder;
 mod prove;
 
 use std::path::PathBuf;
@@ -23,11 +24,13 @@ Examples:
   ringbreaker settings --check NCCL_IB_TIMEOUT=600 NCCL_IB_RETRY_CNT=15
   ringbreaker settings --check --env-file job.env
   ringbreaker settings --prove                 what the libraries here contain, what is in force
-  ringbreaker settings --prove NCCL_SOCKET_TIMEOUT --torch /opt/torch/bin/python3";
+  ringbreaker settings --prove NCCL_SOCKET_TIMEOUT --torch /opt/torch/bin/python3
+  ringbreaker settings --ladder                every timer in force, and which can never fire
+  ringbreaker settings --ladder --stack process-group-nccl --torchrun NCCL_TIMEOUT=30";
 
 /// `settings`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("state").args(["check", "prove"]))]
+#[command(group = clap::ArgGroup::new("state").args(["check", "prove", "ladder"]))]
 pub(crate) struct SettingsArgs {
     /// Settings to explain [default: all, one line each]; with values, settings to look at
     #[arg(value_name = "NAME|NAME=VALUE")]
@@ -41,6 +44,16 @@ pub(crate) struct SettingsArgs {
     /// where that comes from: environment, NCCL's files, kernel or default
     #[arg(long)]
     prove: bool,
+    /// Put every timer in force in order, situation by situation, and say which can never fire because
+    /// another fires first. NCCL_TIMEOUT counts as the timeout of the group, as scripts hand it on
+    #[arg(long)]
+    ladder: bool,
+    /// What runs the collectives: `rank` is NCCL under ringbreaker's rank, the others are PyTorch's
+    #[arg(long, value_enum, default_value_t = StackWord::Rank, requires = "ladder")]
+    stack: StackWord,
+    /// Ranks are started by torchrun
+    #[arg(long, requires = "ladder")]
+    torchrun: bool,
     /// The copy of libnccl to look into [default: the first that is found]
     #[arg(long, value_name = "PATH", requires = "prove")]
     nccl: Vec<PathBuf>,
@@ -77,6 +90,19 @@ impl SettingsArgs {
     }
 }
 
+/// A stack as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum StackWord {
+    /// NCCL under ringbreaker's rank.
+    Rank,
+    /// PyTorch's ProcessGroupNCCL: the only one up to 2.13, the default in 2.14.
+    ProcessGroupNccl,
+    /// PyTorch's nccl2: the default from 2.15 on.
+    Nccl2,
+    /// PyTorch over gloo.
+    Gloo,
+}
+
 /// How the catalogue is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Page {
@@ -92,6 +118,7 @@ pub(crate) enum Page {
 pub(super) fn main(args: &SettingsArgs) -> Result<u8, Error> {
     match () {
         () if args.check => check::main(args),
+        () if args.ladder => ladder::main(args),
         () if args.prove => prove::main(args),
         () => catalogue::print_asked(args),
     }

@@ -311,7 +311,7 @@ pub fn lookup(name: &str) -> Option<&'static SettingDoc> {
 }
 
 /// Older names of a setting.
-pub fn older_names(name: &str) -> impl Iterator<Item = &'static str> {
+pub fn older_names(name: &str) -> impl Iterator<Item = &'static str> + use<'_> {
     all()
         .iter()
         .filter(move |doc| doc.replaced_by.as_deref() == Some(name))

@@ -5,12 +5,9 @@ mod libraries;
 mod remark;
 mod show;
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::path::Path;
 
-use ringbreaker_agent::sys;
-use ringbreaker_scenarios::settings::{
-    self, ConfFile, Given, InForce, SettingDoc, Sources, Version, Versions,
-};
+use ringbreaker_scenarios::settings::{self, Given, InForce, SettingDoc, Versions};
 use serde::Serialize;
 
 use self::libraries::Library;
@@ -90,7 +87,7 @@ fn proof(
         nccl: args.nccl_version.or_else(|| version(0)),
         torch: args.torch_version.or_else(|| version(1)),
     };
-    let (sources, files) = sources(versions.nccl);
+    let (sources, files) = given::sources(versions.nccl);
     let with_nccl = libraries[1].1.as_ref().is_some_and(Library::is_built_with_nccl);
     let settings = names.iter().enumerate().map(|(at, name)| {
         let in_library = |found: &Option<Vec<bool>>| found.as_ref().map(|found| found[at]);
@@ -127,29 +124,4 @@ fn names(args: &SettingsArgs) -> Result<Vec<String>, Error> {
     let docs = catalogue::asked(args)?;
     let looked_up = |doc: &&SettingDoc| matches!(doc.given, Given::Environment | Given::Sysctl);
     Ok(docs.into_iter().filter(looked_up).map(|doc| doc.name.clone()).collect())
-}
-
-/// What may set something on this machine, and which of NCCL's files are there.
-fn sources(nccl: Option<Version>) -> (Sources, Vec<(String, bool)>) {
-    let environment = given::environment();
-    let home = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-    let home = home.map(|user| user.dir.to_string_lossy().into_owned());
-    let paths = settings::conf_paths(&environment, home.as_deref(), nccl);
-    let mut files = Vec::new();
-    let mut there = Vec::new();
-    for path in paths {
-        let text = fs::read(&path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        there.push((path.clone(), text.is_some()));
-        files.extend(text.map(|text| ConfFile { path, settings: settings::conf_file(&text) }));
-    }
-    (Sources { environment, files, kernel: kernel() }, there)
-}
-
-/// The sysctls of the catalogue, as this network namespace has them.
-fn kernel() -> BTreeMap<String, String> {
-    let sysctls = settings::all().iter().filter(|doc| doc.given == Given::Sysctl);
-    let names = sysctls.flat_map(|doc| std::iter::once(&doc.name).chain(&doc.aka));
-    names
-        .filter_map(|name| Some((name.clone(), sys::sysctl::read(name).ok()?.replace('\t', " "))))
-        .collect()
 }
