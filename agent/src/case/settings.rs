@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use ringbreaker_scenarios::{settings, words::Backend};
 
-use crate::rank::nccl::names;
+use crate::rank::nccl::names::{self, Trace};
 
 pub(super) use ringbreaker_scenarios::settings::Unread;
 
@@ -26,10 +26,13 @@ pub fn unread(
         Backend::Nccl => names.iter().copied().filter(|name| name.starts_with(PREFIX)).collect(),
     };
     let found = match library {
-        Some(path) if !asked.is_empty() => names::contained(path, &asked)?,
-        _ => vec![false; asked.len()],
+        Some(path) if !asked.is_empty() => names::traces(path, &asked)?,
+        _ => vec![Trace::Absent; asked.len()],
     };
-    let contains = |name: &str| asked.iter().zip(&found).any(|(asked, f)| *asked == name && *f);
+    // Only what is nowhere is known to be unread.
+    let there = |found: Trace| found != Trace::Absent;
+    let contains =
+        |name: &str| asked.iter().zip(&found).any(|(asked, f)| *asked == name && there(*f));
     Ok(settings::unread(backend, names, &contains))
 }
 

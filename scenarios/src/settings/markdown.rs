@@ -28,7 +28,10 @@ How values are read, where an entry does not say otherwise:
 const UNREAD: &str = "\
 These are set in many scripts, and no library reads them. The proof is that a library asks for a
 setting by name, so that the name must be among its bytes: `ringbreaker settings --prove NAME` looks
-for it in the libraries of this machine. Among the bytes of NCCL 2.28.3 and 2.28.9 they are not.
+for it in the libraries of this machine. In NCCL 2.28.3, NCCL 2.28.9 and PyTorch 2.11.0 they are not.
+(The opposite does not hold: a name may be there and be read only in some builds. A name that is the
+end of a longer one may share its bytes, as NCCL_BLOCKING_WAIT does in PyTorch; on x86-64 it counts
+only if code points to where it begins, elsewhere the answer is `perhaps`.)
 ";
 
 /// The whole page.

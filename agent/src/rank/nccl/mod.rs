@@ -1,7 +1,8 @@
 //! Real NCCL, opened at run time: no CUDA is needed to build, and none to start.
 //!
 //! - [`library`]: libnccl's functions, with everything that can be wrong with a file named;
-//! - [`find`]: where copies of libnccl lie;  [`names`]: which settings a copy knows;
+//! - [`find`]: where copies of libnccl lie;  [`names`]: which settings a copy knows (`shared_end`: also
+//!   those whose bytes are the end of a longer name);
 //! - [`cuda`]: the driver, a device, a stream, memory;
 //! - `config`, `communicator`, `operation`: a non-blocking communicator and what runs on it;
 //! - `buffers`: what is sent and what must come out;  `log`: what NCCL's log tells.
@@ -17,6 +18,7 @@ pub mod library;
 mod log;
 pub mod names;
 mod operation;
+mod shared_end;
 
 use std::{collections::BTreeMap, env, path::Path, sync::Arc};
 

@@ -6,7 +6,11 @@ use std::{
     process::Command,
 };
 
-use ringbreaker_agent::rank::nccl::{find, library::Loaded, names};
+use ringbreaker_agent::rank::nccl::{
+    find,
+    library::Loaded,
+    names::{self, Trace},
+};
 use ringbreaker_scenarios::settings::Version;
 
 /// PyTorch's own libraries that read settings.
@@ -29,16 +33,16 @@ pub(super) struct Library {
     pub(super) remark: String,
 }
 
-/// Which of these names a library contains.
+/// How these names stand in a library.
 pub(super) fn contained(
     library: &Library,
     names: &[&str],
-) -> Result<Vec<bool>, (PathBuf, io::Error)> {
-    let mut all = vec![false; names.len()];
+) -> Result<Vec<Trace>, (PathBuf, io::Error)> {
+    let mut all = vec![Trace::Absent; names.len()];
     for file in &library.files {
-        let found = names::contained(file, names).map_err(|error| (file.clone(), error))?;
+        let found = names::traces(file, names).map_err(|error| (file.clone(), error))?;
         for (all, found) in all.iter_mut().zip(found) {
-            *all |= found;
+            *all = (*all).max(found);
         }
     }
     Ok(all)
@@ -183,7 +187,7 @@ mod tests {
         assert_eq!(library.title(), "PyTorch 2.11.0+cu128");
         assert_eq!(library.remark, "1 libraries and 1 Python files");
         let found = contained(&library, &["TORCH_A", "TORCH_B", "TORCH_C"]).unwrap();
-        assert_eq!(found, [true, true, false]);
+        assert_eq!(found, [Trace::Whole, Trace::Whole, Trace::Absent]);
     }
 
     #[test]

@@ -5,15 +5,19 @@ mod libraries;
 mod remark;
 mod show;
 
-use std::path::Path;
+use std::{
+    io::{self, IsTerminal as _},
+    path::Path,
+};
 
+use ringbreaker_agent::rank::nccl::names::Trace;
 use ringbreaker_scenarios::settings::{self, Given, InForce, SettingDoc, Versions};
 use serde::Serialize;
 
 use self::libraries::Library;
 use super::{Page, SettingsArgs, catalogue, given};
 use crate::{
-    cli::documents::print_json,
+    cli::documents::{print_json, tell},
     error::{Error, Expected},
     exit,
 };
@@ -41,8 +45,8 @@ struct LibraryProof {
 #[derive(Debug, Serialize)]
 struct SettingProof {
     name: String,
-    /// By library, in the order of the libraries: whether it contains the name; none: it is not here.
-    contained: Vec<Option<bool>>,
+    /// By library, in the order of the libraries: how the name stands in it; none: it is not here.
+    contained: Vec<Option<Trace>>,
     in_force: Option<InForce>,
     /// Where this differs from the catalogue, or what is to be said.
     remark: String,
@@ -78,7 +82,7 @@ fn proof(
 ) -> Result<Proof, Error> {
     let names = names(args)?;
     let asked: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut contained: Vec<Option<Vec<bool>>> = Vec::new();
+    let mut contained: Vec<Option<Vec<Trace>>> = Vec::new();
     for (_, library) in libraries {
         contained.push(library.as_ref().map(|library| look(library, &asked)).transpose()?);
     }
@@ -90,9 +94,9 @@ fn proof(
     let (sources, files) = given::sources(versions.nccl);
     let with_nccl = libraries[1].1.as_ref().is_some_and(Library::is_built_with_nccl);
     let settings = names.iter().enumerate().map(|(at, name)| {
-        let in_library = |found: &Option<Vec<bool>>| found.as_ref().map(|found| found[at]);
+        let in_library = |found: &Option<Vec<Trace>>| found.as_ref().map(|found| found[at]);
         let sysctl = settings::lookup(name).is_some_and(|doc| doc.given == Given::Sysctl);
-        let contained: Vec<Option<bool>> =
+        let contained: Vec<Option<Trace>> =
             contained.iter().map(|found| in_library(found).filter(|_| !sysctl)).collect();
         let in_force = sources.in_force(name, versions);
         let here = remark::Here { nccl: contained[0], torch: contained[1], with_nccl, versions };
@@ -108,7 +112,11 @@ fn proof(
     Ok(Proof { settings: settings.collect(), libraries: libraries.collect(), files })
 }
 
-fn look(library: &Library, names: &[&str]) -> Result<Vec<bool>, Error> {
+fn look(library: &Library, names: &[&str]) -> Result<Vec<Trace>, Error> {
+    // A PyTorch with CUDA is more than a gigabyte.
+    if io::stderr().is_terminal() {
+        tell(&format!("looking into {} ...", library.title()));
+    }
     libraries::contained(library, names).map_err(|(path, error)| {
         let what = format!("reading {}", path.display());
         Expected::Environment { what, source: Box::new(error) }.into()

@@ -1,6 +1,7 @@
 //! What a reader should know about one name of a proof: where the libraries differ from the catalogue,
 //! what a value hides, what is odd about it. Pure.
 
+use ringbreaker_agent::rank::nccl::names::Trace;
 use ringbreaker_scenarios::settings::{
     self, InForce, Layer, Origin, Reader, SettingDoc, Version, Versions,
 };
@@ -8,10 +9,10 @@ use ringbreaker_scenarios::settings::{
 /// What was found of a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Here {
-    /// Whether libnccl contains it; none: there is no libnccl.
-    pub(super) nccl: Option<bool>,
-    /// Whether PyTorch contains it.
-    pub(super) torch: Option<bool>,
+    /// How it stands in libnccl; none: there is no libnccl.
+    pub(super) nccl: Option<Trace>,
+    /// How it stands in PyTorch.
+    pub(super) torch: Option<Trace>,
     /// Whether that PyTorch is built with NCCL.
     pub(super) with_nccl: bool,
     /// Their versions.
@@ -46,21 +47,25 @@ fn differences(doc: &SettingDoc, here: Here) -> Vec<String> {
         ("libnccl", here.nccl, &[Reader::Libnccl][..], here.versions.nccl),
         ("PyTorch", here.torch, torch, here.versions.torch),
     ];
-    let difference = |(what, found, readers, version): (&str, Option<bool>, &[Reader], _)| {
-        let found = found?;
-        if doc.layer == Layer::Nobody {
-            return found.then(|| format!("{what} contains it, against the catalogue"));
-        }
-        if !doc.is_read_by(readers) {
+    let difference = |(what, found, readers, version): (&str, Option<Trace>, &[Reader], _)| {
+        let nobody = doc.layer == Layer::Nobody;
+        if !nobody && !doc.is_read_by(readers) {
             return None;
         }
-        match (found, expected(doc, version)?) {
-            (true, false) => Some(format!(
+        match (found?, expected(doc, version)) {
+            (Trace::Tail, _) => {
+                let shared = "only as the end of a longer name, whose bytes it may share";
+                Some(format!("{what} has it {shared}"))
+            }
+            (Trace::Whole, _) if nobody => {
+                Some(format!("{what} contains it, against the catalogue"))
+            }
+            (Trace::Whole, Some(false)) => Some(format!(
                 "{what} contains it, and the catalogue says: since {}{}",
                 doc.since,
                 doc.gone.as_ref().map(|gone| format!(", gone in {gone}")).unwrap_or_default()
             )),
-            (false, true) => {
+            (Trace::Absent, Some(true)) if !nobody => {
                 Some(format!("{what} lacks it, and the catalogue says: since {}", doc.since))
             }
             _ => None,
@@ -81,7 +86,7 @@ fn expected(doc: &SettingDoc, version: Option<Version>) -> Option<bool> {
 mod tests {
     use super::*;
 
-    fn here(nccl: Option<bool>, torch: Option<bool>) -> Here {
+    fn here(nccl: Option<Trace>, torch: Option<Trace>) -> Here {
         let versions = Versions { nccl: Version::first("2.28.9"), torch: Version::first("2.11.0") };
         Here { nccl, torch, with_nccl: true, versions }
     }
@@ -89,20 +94,26 @@ mod tests {
     #[test]
     fn differences_from_the_catalogue_are_told_and_agreement_is_not() {
         for (name, nccl, torch, part) in [
-            ("NCCL_IB_TIMEOUT", Some(true), Some(false), ""),
-            ("NCCL_IB_TIMEOUT", Some(false), Some(false), "libnccl lacks it"),
-            ("NCCL_SOCKET_MAGIC", Some(false), None, ""),
+            ("NCCL_IB_TIMEOUT", Some(Trace::Whole), Some(Trace::Absent), ""),
+            ("NCCL_IB_TIMEOUT", Some(Trace::Absent), Some(Trace::Absent), "libnccl lacks it"),
+            ("NCCL_SOCKET_MAGIC", Some(Trace::Absent), None, ""),
             (
                 "NCCL_SOCKET_MAGIC",
-                Some(true),
+                Some(Trace::Whole),
                 None,
                 "libnccl contains it, and the catalogue says: since 2.30.7",
             ),
-            ("NCCL_SOCKET_TIMEOUT", Some(false), Some(false), ""),
-            ("NCCL_SOCKET_TIMEOUT", None, Some(true), "PyTorch contains it, against"),
-            ("TORCH_NCCL_BLOCKING_WAIT", Some(false), Some(false), "PyTorch lacks it"),
-            ("TORCH_FR_DUMP_ON_TIMEOUT", None, Some(false), ""),
-            ("NCCL_FOO", Some(false), None, "not in the catalogue"),
+            ("NCCL_SOCKET_TIMEOUT", Some(Trace::Absent), Some(Trace::Absent), ""),
+            ("NCCL_SOCKET_TIMEOUT", None, Some(Trace::Whole), "PyTorch contains it, against"),
+            (
+                "TORCH_NCCL_BLOCKING_WAIT",
+                Some(Trace::Absent),
+                Some(Trace::Absent),
+                "PyTorch lacks it",
+            ),
+            ("TORCH_FR_DUMP_ON_TIMEOUT", None, Some(Trace::Absent), ""),
+            ("NCCL_BLOCKING_WAIT", None, Some(Trace::Tail), "only as the end of a longer name"),
+            ("NCCL_FOO", Some(Trace::Absent), None, "not in the catalogue"),
         ] {
             let remark = about(name, here(nccl, torch), None);
             assert_eq!(remark.is_empty(), part.is_empty(), "{name}: {remark}");
@@ -112,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_pytorch_without_nccl_need_not_know_its_settings() {
-        let without = Here { with_nccl: false, ..here(None, Some(false)) };
+        let without = Here { with_nccl: false, ..here(None, Some(Trace::Absent)) };
         assert_eq!(about("TORCH_NCCL_BLOCKING_WAIT", without, None), "");
     }
 
@@ -124,7 +135,7 @@ mod tests {
             hidden: vec![(Origin::File("/etc/nccl.conf".into()), "22".into())],
             remark: String::new(),
         };
-        let here = here(Some(true), None);
+        let here = here(Some(Trace::Whole), None);
         let set = about("NCCL_IB_TIMEOUT", here, Some(&value(Origin::Environment)));
         assert!(set.contains("hides 22 of /etc/nccl.conf; an exponent"), "{set}");
         let default = about("NCCL_IB_TIMEOUT", here, Some(&value(Origin::Default)));

@@ -1,5 +1,7 @@
 //! A proof for people.
 
+use ringbreaker_agent::rank::nccl::names::Trace;
+
 use super::{Proof, SettingProof};
 use crate::cli::documents::{print as out, tell};
 
@@ -33,8 +35,9 @@ pub(super) fn print(proof: &Proof) {
     for setting in &proof.settings {
         let found = columns.iter().zip(&setting.contained).map(|(column, found)| {
             let word = match found {
-                Some(true) => "yes",
-                Some(false) => "no",
+                Some(Trace::Whole) => "yes",
+                Some(Trace::Tail) => "perhaps",
+                Some(Trace::Absent) => "no",
                 None => "-",
             };
             format!("{word:<width$}", width = column.len())
