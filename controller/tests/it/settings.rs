@@ -101,8 +101,11 @@ fn names_are_proved_by_the_bytes_of_the_library_and_values_traced_to_where_they_
     let conf = place.scenario("nccl.conf", "#x\nNCCL_DEBUG=INFO\nNCCL_IB_TIMEOUT=600\n");
     let names =
         ["NCCL_DEBUG", "NCCL_IB_TIMEOUT", "NCCL_SOCKET_TIMEOUT", "NCCL_SHM_DISABLE", "MINE"];
+    // Small, and so soon looked into.
+    let torch = place.scenario("libtorch_cpu.so", "\0MINE\0");
     let prove = |more: &[&str]| {
         let mut arguments = vec!["settings", "--prove", "--nccl", library.to_str().unwrap()];
+        arguments.extend(["--torch", torch.to_str().unwrap()]);
         arguments.extend(names);
         arguments.extend(more);
         let mut command = place.command(&arguments);
@@ -133,7 +136,10 @@ fn names_are_proved_by_the_bytes_of_the_library_and_values_traced_to_where_they_
     let from_file = row(&proof, "NCCL_IB_TIMEOUT");
     assert_eq!(from_file["in_force"]["origin"]["file"], conf.to_str().unwrap(), "{from_file}");
     assert!(from_file["remark"].as_str().unwrap().contains("an exponent"), "{from_file}");
-    assert_eq!(row(&proof, "MINE")["remark"], "not in the catalogue");
+    let mine = row(&proof, "MINE");
+    assert_eq!(mine["remark"], "not in the catalogue");
+    assert_eq!(mine["contained"][0], "absent");
+    assert_eq!(mine["contained"][1], "whole");
 
     let text = prove(&[]);
     assert!(text.contains(&format!("{}: read", conf.display())), "{text}");
@@ -144,8 +150,10 @@ fn names_are_proved_by_the_bytes_of_the_library_and_values_traced_to_where_they_
 #[test]
 fn a_library_that_is_not_there_is_said_to_be_so() {
     let place = Place::new();
-    let gone = place.run(&["settings", "--prove", "NCCL_DEBUG", "--nccl", "/nonexistent.so"]);
-    assert!(gone.must_end_with(12).stderr.contains("reading /nonexistent.so"));
+    for option in ["--nccl", "--torch"] {
+        let gone = place.run(&["settings", "--prove", "NCCL_DEBUG", option, "/nonexistent.so"]);
+        assert!(gone.must_end_with(12).stderr.contains("reading /nonexistent.so"), "{option}");
+    }
     let empty = place.runs();
     let none = ["settings", "--prove", "NCCL_DEBUG", "--torch", empty.to_str().unwrap()];
     assert!(place.run(&none).must_end_with(2).stderr.contains("has no lib/libtorch_cpu.so"));

@@ -183,16 +183,19 @@ impl Findings<'_> {
         if let Some(newer) = doc.replaced_by.as_ref().filter(|_| !before(&doc.renamed)) {
             self.add(Oddity::Deprecated, "an older name", newer);
         }
-        if let Some(gone) = doc.gone.as_ref().filter(|_| !before(&doc.gone)) {
-            self.add(Oddity::OtherVersion, format!("no longer read as of {gone}"), "leave it out");
-        }
-        if before(&Some(doc.since.clone())) && doc.replaced_by.is_none() {
-            let version = version.map(|v| v.to_string()).unwrap_or_default();
-            self.add(
-                Oddity::OtherVersion,
-                format!("read from {} on, and this is {version}", doc.since),
-                super::older_names(&doc.name).collect::<Vec<_>>().join(", "),
-            );
+        let read = version.map_or(Some(doc.gone.is_none()), |version| doc.is_read_in(version));
+        if read == Some(false) && doc.replaced_by.is_none() {
+            let version = version.map(|v| format!(", and this is {v}")).unwrap_or_default();
+            let (message, right) = match &doc.gone {
+                Some(gone) if !before(&doc.gone) => {
+                    (format!("no longer read as of {gone}{version}"), "leave it out".to_owned())
+                }
+                _ => {
+                    let older: Vec<_> = super::older_names(&doc.name).collect();
+                    (format!("read from {} on{version}", doc.since), older.join(", "))
+                }
+            };
+            self.add(Oddity::OtherVersion, message, right);
         }
         let as_sysctl = doc.given == Given::Sysctl && own::is_own(&doc.name);
         if !matches!(doc.given, Given::Environment | Given::Scenario | Given::Limit) && !as_sysctl {

@@ -62,7 +62,7 @@ pub struct SettingDoc {
     /// The first version that reads it, as far as known, perhaps with a remark; empty: not known.
     #[serde(default)]
     pub since: String,
-    /// The first version that no longer reads it, as far as known.
+    /// The first version that no longer reads it, as far as known, perhaps with a remark.
     #[serde(default)]
     pub gone: Option<String>,
     /// The name that should be used in place of this one.
@@ -247,6 +247,21 @@ impl SettingDoc {
             version.is_some_and(|v| Version::last(&earlier.until).is_some_and(|until| v <= until))
         };
         self.earlier.iter().find(past).map_or(&self.default, |earlier| &earlier.value)
+    }
+
+    /// Whether a version reads it; none: not known. Of a release that is only known as "or earlier",
+    /// nothing follows for versions before it.
+    pub fn is_read_in(&self, version: Version) -> Option<bool> {
+        let reached = |text: &str| {
+            let reached = version >= Version::first(text)?;
+            (reached || !text.contains(" or ")).then_some(reached)
+        };
+        let gone = self.gone.as_deref().map_or(Some(false), reached);
+        match (reached(&self.since), gone) {
+            (_, Some(true)) | (Some(false), _) => Some(false),
+            (Some(true), Some(false)) => Some(true),
+            _ => None,
+        }
     }
 
     /// Whether this setting is called so.

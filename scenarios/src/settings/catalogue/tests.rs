@@ -94,3 +94,21 @@ fn a_setting_is_found_by_each_of_its_names_and_by_what_it_is_about() {
     assert!(lookup("NCCL_IB_TIMEOUT").unwrap().mentions("QUEUE PAIR"));
     assert!(!lookup("NCCL_IB_TIMEOUT").unwrap().mentions("heartbeat"));
 }
+
+#[test]
+fn whether_a_version_reads_it_is_said_only_where_it_is_known() {
+    for (name, version, want) in [
+        ("NCCL_SOCKET_RETRY_CNT", "2.28.9", Some(true)),
+        ("NCCL_SOCKET_RETRY_CNT", "2.18.5", Some(false)),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "2.11", Some(true)),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "2.3", None),
+        ("TORCH_NCCL_PROPAGATE_ERROR", "2.6", None),
+        ("ENABLE_NCCL_HEALTH_CHECK", "2.15", Some(false)),
+        ("ENABLE_NCCL_HEALTH_CHECK", "2.4", None),
+        ("TORCH_NCCL_AVOID_RECORD_STREAMS", "2.11", Some(true)),
+        ("TP_SOCKET_IFNAME", "2.11", None),
+    ] {
+        let read = lookup(name).unwrap().is_read_in(Version::first(version).unwrap());
+        assert_eq!(read, want, "{name} {version}");
+    }
+}

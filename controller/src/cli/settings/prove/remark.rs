@@ -47,39 +47,32 @@ fn differences(doc: &SettingDoc, here: Here) -> Vec<String> {
         ("libnccl", here.nccl, &[Reader::Libnccl][..], here.versions.nccl),
         ("PyTorch", here.torch, torch, here.versions.torch),
     ];
-    let difference = |(what, found, readers, version): (&str, Option<Trace>, &[Reader], _)| {
-        let nobody = doc.layer == Layer::Nobody;
-        if !nobody && !doc.is_read_by(readers) {
-            return None;
-        }
-        match (found?, expected(doc, version)) {
-            (Trace::Tail, _) => {
-                let shared = "only as the end of a longer name, whose bytes it may share";
-                Some(format!("{what} has it {shared}"))
+    let difference =
+        |(what, found, readers, version): (&str, Option<Trace>, &[Reader], Option<Version>)| {
+            let nobody = doc.layer == Layer::Nobody;
+            if !nobody && !doc.is_read_by(readers) {
+                return None;
             }
-            (Trace::Whole, _) if nobody => {
-                Some(format!("{what} contains it, against the catalogue"))
+            match (found?, version.and_then(|version| doc.is_read_in(version))) {
+                (Trace::Tail, _) => {
+                    let shared = "only as the end of a longer name, whose bytes it may share";
+                    Some(format!("{what} has it {shared}"))
+                }
+                (Trace::Whole, _) if nobody => {
+                    Some(format!("{what} contains it, against the catalogue"))
+                }
+                (Trace::Whole, Some(false)) => Some(format!(
+                    "{what} contains it, and the catalogue says: since {}{}",
+                    doc.since,
+                    doc.gone.as_ref().map(|gone| format!(", gone in {gone}")).unwrap_or_default()
+                )),
+                (Trace::Absent, Some(true)) if !nobody => {
+                    Some(format!("{what} lacks it, and the catalogue says: since {}", doc.since))
+                }
+                _ => None,
             }
-            (Trace::Whole, Some(false)) => Some(format!(
-                "{what} contains it, and the catalogue says: since {}{}",
-                doc.since,
-                doc.gone.as_ref().map(|gone| format!(", gone in {gone}")).unwrap_or_default()
-            )),
-            (Trace::Absent, Some(true)) if !nobody => {
-                Some(format!("{what} lacks it, and the catalogue says: since {}", doc.since))
-            }
-            _ => None,
-        }
-    };
+        };
     looks.into_iter().filter_map(difference).collect()
-}
-
-/// Whether a version should contain a name; none: nobody knows.
-fn expected(doc: &SettingDoc, version: Option<Version>) -> Option<bool> {
-    let version = version?;
-    let since = Version::first(&doc.since)?;
-    let gone = doc.gone.as_deref().and_then(Version::first);
-    Some(version >= since && gone.is_none_or(|gone| version < gone))
 }
 
 #[cfg(test)]
