@@ -64,10 +64,10 @@ pub(crate) struct SettingsArgs {
     /// File of NAME=VALUE lines, in place of the environment
     #[arg(long, value_name = "FILE", requires = "state", conflicts_with = "prove")]
     env_file: Option<PathBuf>,
-    /// Think of this version of NCCL [default: all that are known]
+    /// Think of this version of NCCL [default: any, with the defaults of the newest]
     #[arg(long, value_name = "VERSION", requires = "state")]
     nccl_version: Option<Version>,
-    /// Think of this version of PyTorch [default: all that are known]
+    /// Think of this version of PyTorch [default: any, with the defaults of the newest]
     #[arg(long, value_name = "VERSION", requires = "state")]
     torch_version: Option<Version>,
     /// Only settings of this layer

@@ -91,6 +91,8 @@ fn an_old_name_is_right_where_the_new_one_is_not_known_yet() {
     let new = check_one("TORCH_NCCL_BLOCKING_WAIT", "1", versions("2.14.3", "1.13.1"));
     assert_eq!(new[0].oddity, Oddity::OtherVersion);
     assert_eq!(new[0].right, "NCCL_BLOCKING_WAIT");
+    let pointers = check_one("NCCL_CHECK_POINTERS", "1", versions("2.28.9", "2.11"));
+    assert!(pointers.is_empty(), "{pointers:?}");
     let early = check_one("NCCL_SOCKET_RETRY_CNT", "5", versions("2.18.5", "2.1"));
     assert_eq!(early[0].oddity, Oddity::OtherVersion, "{early:?}");
 }

@@ -146,6 +146,13 @@ impl Timers<'_> {
     /// A timer from a deadline that the watchdog, or the waiting thread, looks at.
     pub(super) fn deadline(&self, name: &'static str, decided: Decided, does: &str) -> Rung {
         let Decided { time, by } = decided;
+        // No library reads it: ringbreaker's rank does, and for PyTorch scripts hand it on.
+        let by_script = by.iter().any(|by| by.name == "NCCL_TIMEOUT");
+        let what = match by_script && self.stack.framework != Framework::Rank {
+            true => "the deadline, if the script hands it on",
+            false => "the deadline",
+        };
+        let late = super::seconds(self.tick());
         Rung {
             name,
             deciders: by,
@@ -153,12 +160,9 @@ impl Timers<'_> {
             latest: time.map(|time| time + self.tick()),
             reason: match time {
                 Some(_) if self.tick() > Nanos::ZERO => {
-                    format!(
-                        "the deadline, and up to {} until it is looked at",
-                        super::seconds(self.tick())
-                    )
+                    format!("{what}, and up to {late} until it is looked at")
                 }
-                Some(_) => "the deadline".to_owned(),
+                Some(_) => what.to_owned(),
                 None => "no deadline is set".to_owned(),
             },
             does: does.to_owned(),
