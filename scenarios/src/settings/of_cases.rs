@@ -26,7 +26,8 @@ pub fn odd_values(plans: &[CasePlan], versions: Versions) -> Vec<String> {
         .collect()
 }
 
-/// Timers that somebody set and that can never fire, each once, with the one that fires before.
+/// Timers that somebody set in vain, because they can never fire, each once with the one that fires
+/// before.
 pub fn lost_timers(plans: &[CasePlan], versions: Versions) -> Vec<String> {
     let distinct: BTreeSet<(bool, &BTreeMap<String, String>)> =
         plans.iter().map(|plan| (plan.backend == Backend::Host, &plan.settings)).collect();
@@ -34,7 +35,7 @@ pub fn lost_timers(plans: &[CasePlan], versions: Versions) -> Vec<String> {
     let mut lost = Vec::new();
     for (host, settings) in distinct {
         for inversion in ladder::ladder(settings, stack).inversions {
-            let relevant = inversion.set && inversion.shadow == Shadow::Never;
+            let relevant = inversion.in_vain && inversion.shadow == Shadow::Never;
             let possible = !(host && inversion.situation == INFINIBAND);
             if relevant && possible && !lost.contains(&inversion.message) {
                 lost.push(inversion.message);

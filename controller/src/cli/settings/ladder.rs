@@ -56,9 +56,9 @@ fn text(ladder: &Ladder) -> String {
     match ladder.inversions.as_slice() {
         [] => lines.push("no timer is in the way of another".to_owned()),
         inversions => {
-            // What somebody set and does not get comes first.
-            let (set, other): (Vec<_>, Vec<_>) = inversions.iter().partition(|one| one.set);
-            let told = set.iter().map(|one| format!("! {}", one.message));
+            // What somebody set in vain comes first.
+            let (vain, other): (Vec<_>, Vec<_>) = inversions.iter().partition(|one| one.in_vain);
+            let told = vain.iter().map(|one| format!("! {}", one.message));
             let told = told.chain(other.iter().map(|one| format!("- {}", one.message)));
             let first = lines.len();
             for line in told {

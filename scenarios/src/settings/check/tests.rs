@@ -1,5 +1,7 @@
 //! One row a slip that people make.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn versions(nccl: &str, torch: &str) -> Versions {
@@ -115,5 +117,19 @@ fn no_default_is_odd_in_itself() {
         let mut findings = Findings { name: &doc.name, value: &doc.default, list: Vec::new() };
         findings.look_at_value(doc);
         assert!(findings.list.is_empty(), "{}={}: {:?}", doc.name, doc.default, findings.list);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_value_is_too_strange_to_be_looked_at(text in ".{0,20}", number: i64, name in "[A-Z_]{1,30}") {
+        for value in [text, number.to_string()] {
+            for doc in all() {
+                for remark in check_one(&doc.name, &value, Versions::default()) {
+                    prop_assert!(!remark.message.is_empty());
+                }
+            }
+            check_one(&name, &value, Versions::default());
+        }
     }
 }

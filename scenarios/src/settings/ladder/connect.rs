@@ -13,17 +13,7 @@ const OLD_RETRIES: Nanos = Nanos::from_secs(20);
 pub(super) fn refused(timers: &Timers<'_>) -> Situation {
     let mut rungs = init_deadlines(timers);
     if timers.stack.framework != Framework::Gloo {
-        let (sleeps, by, reason) = retries(timers);
-        rungs.push(Rung {
-            name: "NCCL's connect retries",
-            deciders: by,
-            earliest: Some(sleeps),
-            // The attempts themselves take next to nothing when they are refused; NCCL allows for 1 ms.
-            latest: Some(sleeps + Nanos::from_secs(1)),
-            reason,
-            does: "ncclRemoteError, \"exceeded error retry count\"".to_owned(),
-            ends: true,
-        });
+        rungs.push(refusals(timers));
     }
     Situation {
         name: "connect-refused",
@@ -32,11 +22,50 @@ pub(super) fn refused(timers: &Timers<'_>) -> Situation {
     }
 }
 
+/// The same in the first operation, in which NCCL connects peers by default. PyTorch has no deadline
+/// there: it counts operations from when NCCL's call has returned.
+pub(super) fn refused_in_first_operation(timers: &Timers<'_>) -> Situation {
+    let own = timers.stack.framework == Framework::Rank && timers.is_on("NCCL_RUNTIME_CONNECT");
+    let mut rungs = Vec::new();
+    if own {
+        let given = timers.decider("first_op_timeout").set;
+        let name = if given { "first_op_timeout" } else { "op_timeout" };
+        let does = "the rank's watchdog acts as error_handling says";
+        let ends = timers.decider("error_handling").value != "none";
+        let deadline = timers.own_deadline(name);
+        rungs.push(Rung {
+            ends,
+            ..timers.deadline("the rank's deadline of the first operation", deadline, does)
+        });
+        rungs.push(refusals(timers));
+    }
+    Situation {
+        name: "connect-refused-in-first-operation",
+        title: "nobody listens where a rank connects to in the first operation; from the first attempt on",
+        rungs,
+    }
+}
+
+/// NCCL's retries where each attempt is refused at once.
+fn refusals(timers: &Timers<'_>) -> Rung {
+    let (sleeps, deciders, reason) = retries(timers);
+    Rung {
+        name: "NCCL's connect retries",
+        deciders,
+        earliest: Some(sleeps),
+        // The attempts themselves take next to nothing when they are refused.
+        latest: Some(sleeps + Nanos::from_secs(1)),
+        reason,
+        does: "ncclRemoteError, \"exceeded error retry count\"".to_owned(),
+        ends: true,
+    }
+}
+
 /// What is sent to connect vanishes.
 pub(super) fn silent(timers: &Timers<'_>) -> Situation {
     let mut rungs = init_deadlines(timers);
     let linear = timers.number("tcp_syn_linear_timeouts");
-    let doubling = timers.number("tcp_syn_retries").min(40);
+    let doubling = timers.number("tcp_syn_retries").min(30);
     let attempt = Nanos::from_secs((1 << (doubling + 1)) - 1 + linear);
     let kernel = ["tcp_syn_retries", "tcp_syn_linear_timeouts"].map(|name| timers.decider(name));
     if timers.stack.framework != Framework::Gloo {

@@ -111,6 +111,8 @@ pub struct Inversion {
     pub shadow: Shadow,
     /// Whether somebody set the timer that is lost. The defaults contain inversions too.
     pub set: bool,
+    /// Whether it was set in vain: what was set decides no other timer that can fire.
+    pub in_vain: bool,
     /// All of that as a sentence.
     pub message: String,
 }
@@ -131,6 +133,7 @@ pub fn ladder(settings: &BTreeMap<String, String>, stack: Stack) -> Ladder {
     let timers = Timers { settings, stack };
     let situations: Vec<Situation> = [
         connect::refused(&timers),
+        connect::refused_in_first_operation(&timers),
         connect::silent(&timers),
         connect::missing_rank(&timers),
         operation::silent_over_sockets(&timers),
@@ -143,8 +146,30 @@ pub fn ladder(settings: &BTreeMap<String, String>, stack: Stack) -> Ladder {
     .into_iter()
     .filter_map(ordered)
     .collect();
-    let inversions = situations.iter().flat_map(inversions).collect();
+    let mut inversions: Vec<Inversion> = situations.iter().flat_map(inversions).collect();
+    let vain: Vec<bool> =
+        inversions.iter().map(|one| is_in_vain(one, &situations, &inversions)).collect();
+    for (inversion, in_vain) in inversions.iter_mut().zip(vain) {
+        inversion.in_vain = in_vain;
+    }
     Ladder { stack, situations, inversions }
+}
+
+/// Whether some setting that somebody made for this timer decides no timer that can fire.
+fn is_in_vain(inversion: &Inversion, situations: &[Situation], inversions: &[Inversion]) -> bool {
+    let is_lost = |situation: &Situation, rung: &Rung| {
+        let of = |one: &&Inversion| one.situation == situation.name && one.rung == rung.name;
+        inversions.iter().filter(of).any(|one| one.shadow != Shadow::Race)
+    };
+    let everywhere_lost = |name: &str| {
+        let decided = |rung: &&Rung| rung.deciders.iter().any(|d| d.set && d.name == name);
+        let mut situations = situations.iter();
+        situations.all(|s| s.rungs.iter().filter(decided).all(|rung| is_lost(s, rung)))
+    };
+    let here = situations.iter().filter(|situation| situation.name == inversion.situation);
+    let rungs = here.flat_map(|situation| &situation.rungs);
+    let mut deciders = rungs.filter(|rung| rung.name == inversion.rung).flat_map(|r| &r.deciders);
+    deciders.any(|decider| decider.set && everywhere_lost(&decider.name))
 }
 
 /// In the order in which they fire; none: there is no timer.
@@ -181,6 +206,7 @@ fn inversion(
         behind: behind.map(|other| other.name),
         shadow,
         set: rung.is_set(),
+        in_vain: false,
         message,
     };
     let Some(earliest) = rung.earliest else {

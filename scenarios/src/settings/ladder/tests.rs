@@ -36,6 +36,13 @@ fn times_are_computed_as_the_sources_say() {
             "connect retries",
             "0.6 s to 1.6 s",
         ),
+        (
+            Rank,
+            &[("NCCL_TIMEOUT", "30"), ("first_op_timeout", "90s")],
+            "connect-refused-in-first-operation",
+            "deadline of the first operation",
+            "90 s to 90.1 s",
+        ),
         (Rank, &[], "connect-silent", "connect retries", "4644 s or later"),
         (Rank, &[], "missing-rank", "bootstrap", "never"),
         (Rank, &[("NCCL_TIMEOUT", "30")], "missing-rank", "deadline of init", "30 s to 30.1 s"),
@@ -143,6 +150,20 @@ fn a_timer_that_can_never_fire_is_named_with_the_one_in_its_way() {
 }
 
 #[test]
+fn a_setting_is_in_vain_only_where_none_of_its_timers_can_fire() {
+    let vain = |pairs: &[(&str, &str)]| -> Vec<&'static str> {
+        let ladder = of(Framework::Rank, pairs);
+        ladder.inversions.iter().filter(|i| i.in_vain).map(|i| i.situation).collect()
+    };
+    let retries = ("NCCL_SOCKET_RETRY_CNT", "34");
+    // Without effect in init, and the end of the wait in the first operation.
+    assert!(vain(&[retries, ("init_timeout", "5s")]).is_empty());
+    assert_eq!(vain(&[retries, ("NCCL_TIMEOUT", "5s")]).len(), 3);
+    // Later than connect retries, and the only end that a silent peer has.
+    assert!(vain(&[("NCCL_TIMEOUT", "100s")]).is_empty());
+}
+
+#[test]
 fn an_older_name_decides_too_and_torchrun_changes_the_mode() {
     let old = of(Framework::ProcessGroupNccl, &[("NCCL_BLOCKING_WAIT", "1")]);
     let decider = &rung(&old, "noticed", "waiting call").deciders[0];
@@ -212,6 +233,18 @@ proptest! {
             let named = |name: Option<&str>| situation.rungs.iter().find(|r| Some(r.name) == name);
             let (late, first) = (named(Some(inversion.rung)).unwrap(), named(inversion.behind).unwrap());
             prop_assert!(first.ends && late.earliest >= first.latest);
+        }
+    }
+
+    #[test]
+    fn no_value_is_too_strange_for_a_ladder(text in ".{0,20}", number: i64, framework in 0usize..4) {
+        use Framework::{Gloo, Nccl2, ProcessGroupNccl, Rank};
+        let framework = [Rank, ProcessGroupNccl, Nccl2, Gloo][framework];
+        for value in [text, number.to_string()] {
+            let names = crate::settings::all().iter().map(|doc| doc.name.clone());
+            let settings = names.map(|name| (name, value.clone())).collect();
+            let ladder = ladder(&settings, stack(framework));
+            prop_assert!(!ladder.situations.is_empty());
         }
     }
 }
