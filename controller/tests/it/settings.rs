@@ -188,7 +188,7 @@ fn the_ladder_orders_timers_and_names_those_that_can_never_fire() {
         place.run(&arguments).must_end_with(0)
     };
     let text = ladder(&["op_timeout=10s", "NCCL_IB_TIMEOUT=22"]).stdout;
-    let never = "! InfiniBand's retries of NCCL_IB_TIMEOUT=22 (120 s or later) can never fire: the \
+    let never = "! silent-over-infiniband: InfiniBand's retries of NCCL_IB_TIMEOUT=22 (120 s or later) can never fire: the \
                  rank's deadline of op_timeout=10s";
     assert!(text.contains(never), "{text}");
     let torch = ["--stack", "process-group-nccl", "--torchrun", "NCCL_TIMEOUT=30"];

@@ -1,6 +1,8 @@
 //! `settings --ladder`: every timer in order, and those that can never fire.
 
-use ringbreaker_scenarios::settings::ladder::{self, Decider, Framework, Ladder, Rung, Stack};
+use ringbreaker_scenarios::settings::ladder::{
+    self, Decider, Framework, Inversion, Ladder, Rung, Stack,
+};
 
 use super::{
     super::documents::{print, print_json},
@@ -38,7 +40,7 @@ fn text(ladder: &Ladder) -> String {
     let name = rungs().map(|rung| rung.name.len()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for situation in &ladder.situations {
-        lines.push(format!("{}:", situation.title));
+        lines.push(format!("{}: {}", situation.name, situation.title));
         for rung in &situation.rungs {
             let does =
                 if rung.does.is_empty() { String::new() } else { format!(": {}", rung.does) };
@@ -58,17 +60,26 @@ fn text(ladder: &Ladder) -> String {
         inversions => {
             // What somebody set in vain comes first.
             let (vain, other): (Vec<_>, Vec<_>) = inversions.iter().partition(|one| one.in_vain);
-            let told = vain.iter().map(|one| format!("! {}", one.message));
-            let told = told.chain(other.iter().map(|one| format!("- {}", one.message)));
-            let first = lines.len();
-            for line in told {
-                if !lines[first..].contains(&line) {
-                    lines.push(line);
-                }
-            }
+            lines.extend(told("!", &vain));
+            lines.extend(told("-", &other));
         }
     }
     lines.join("\n")
+}
+
+/// Each sentence once, with the situations that it is about.
+fn told(mark: &str, inversions: &[&Inversion]) -> Vec<String> {
+    let mut sentences: Vec<(&str, Vec<&str>)> = Vec::new();
+    for inversion in inversions {
+        match sentences.iter_mut().find(|(message, _)| *message == inversion.message) {
+            Some((_, situations)) => situations.push(inversion.situation),
+            None => sentences.push((&inversion.message, vec![inversion.situation])),
+        }
+    }
+    let line = |(message, situations): (&str, Vec<&str>)| {
+        format!("{mark} {}: {message}", situations.join(", "))
+    };
+    sentences.into_iter().map(line).collect()
 }
 
 fn deciders(rung: &Rung) -> String {
