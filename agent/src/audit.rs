@@ -9,7 +9,7 @@ use std::{fs, io, path::PathBuf};
 use ringbreaker_scenarios::event::{Isolation, Owner};
 
 use crate::{
-    inject::BALLAST_PREFIX,
+    inject::{BALLAST_PREFIX, is_stale},
     journal::Journal,
     node::VirtualNode,
     sys::{cgroup::Cgroup, mount, sockets},
@@ -51,8 +51,11 @@ fn files(node: &VirtualNode) -> io::Result<Vec<LeftOver>> {
     for entry in fs::read_dir(node.shm_path())? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
+        let planted = || entry.metadata().is_ok_and(|file| is_stale(&file));
         let owner = match () {
             () if name.starts_with(BALLAST_PREFIX) => Owner::Harness,
+            // The node's /dev/shm was empty: a file that is older than the job is a fault's.
+            () if name.starts_with(NCCL_PREFIX) && planted() => Owner::Harness,
             () if name.starts_with(NCCL_PREFIX) => Owner::Job,
             () => continue,
         };

@@ -182,8 +182,9 @@ fn target(target: &Target) -> v1::Target {
 
 fn kind(kind: &FaultKind) -> v1::fault::Kind {
     use ringbreaker_scenarios::fault::{
-        Delay, ExhaustPorts, FillShm, HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, Partition,
-        Rate, Signal, Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, HoldGpuMemory, Kill, LimitMemory, LimitShm,
+        Loss, MuteListener, NarrowPorts, Partition, PortRole, Rate, ReadOnlyShm, Signal, StaleShm,
+        Stop, TakePort,
     };
     use v1::fault::Kind;
     match kind {
@@ -195,15 +196,33 @@ fn kind(kind: &FaultKind) -> v1::fault::Kind {
             Kind::Kill(v1::Kill { signal: word.to_owned() })
         }
         FaultKind::Stop(Stop {}) => Kind::Stop(v1::Stop {}),
-        FaultKind::TakePort(TakePort { port }) => {
-            Kind::TakePort(v1::TakePort { port: port.map_or(0, u32::from) })
+        FaultKind::TakePort(TakePort { port, role }) => {
+            let role = match role {
+                PortRole::Rendezvous => "rendezvous",
+                PortRole::Ras => "ras",
+            };
+            let port = port.map_or(0, u32::from);
+            Kind::TakePort(v1::TakePort { port, role: role.to_owned() })
+        }
+        FaultKind::MuteListener(MuteListener { port }) => {
+            Kind::MuteListener(v1::MuteListener { port: port.map_or(0, u32::from) })
         }
         FaultKind::ExhaustPorts(ExhaustPorts { leave }) => {
             Kind::ExhaustPorts(v1::ExhaustPorts { leave: u32::from(*leave) })
         }
+        FaultKind::NarrowPorts(NarrowPorts { to }) => {
+            Kind::NarrowPorts(v1::NarrowPorts { to: u32::from(*to) })
+        }
         FaultKind::LimitShm(LimitShm { to }) => Kind::LimitShm(v1::LimitShm { to_bytes: to.0 }),
         FaultKind::FillShm(FillShm { leave: Bytes(leave_bytes) }) => {
             Kind::FillShm(v1::FillShm { leave_bytes: *leave_bytes })
+        }
+        FaultKind::ExhaustShmInodes(ExhaustShmInodes { leave }) => {
+            Kind::ExhaustShmInodes(v1::ExhaustShmInodes { leave: *leave })
+        }
+        FaultKind::ReadOnlyShm(ReadOnlyShm {}) => Kind::ReadOnlyShm(v1::ReadOnlyShm {}),
+        FaultKind::StaleShm(StaleShm { files, each }) => {
+            Kind::StaleShm(v1::StaleShm { files: *files, each_bytes: each.0 })
         }
         FaultKind::LimitMemory(LimitMemory { leave: Bytes(leave_bytes) }) => {
             Kind::LimitMemory(v1::LimitMemory { leave_bytes: *leave_bytes })

@@ -2,8 +2,9 @@
 
 use ringbreaker_scenarios::{
     fault::{
-        Delay, ExhaustPorts, FillShm, HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, Partition,
-        Rate, Signal, Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, HoldGpuMemory, Kill, LimitMemory, LimitShm,
+        Loss, MuteListener, NarrowPorts, Partition, PortRole, Rate, ReadOnlyShm, Signal, StaleShm,
+        Stop, TakePort,
     },
     units::Nanos,
     words::{ErrorHandling, Phase},
@@ -88,15 +89,32 @@ fn every_kind_of_fault_has_its_message_with_its_parameters() {
         ),
         (FaultKind::Stop(Stop {}), Kind::Stop(v1::Stop {})),
         (
-            FaultKind::TakePort(TakePort { port: Some(80) }),
-            Kind::TakePort(v1::TakePort { port: 80 }),
+            FaultKind::TakePort(TakePort { port: Some(80), role: PortRole::Rendezvous }),
+            Kind::TakePort(v1::TakePort { port: 80, role: "rendezvous".into() }),
+        ),
+        (
+            FaultKind::MuteListener(MuteListener { port: Some(81) }),
+            Kind::MuteListener(v1::MuteListener { port: 81 }),
         ),
         (
             FaultKind::ExhaustPorts(ExhaustPorts { leave: 2 }),
             Kind::ExhaustPorts(v1::ExhaustPorts { leave: 2 }),
         ),
+        (
+            FaultKind::NarrowPorts(NarrowPorts { to: 4 }),
+            Kind::NarrowPorts(v1::NarrowPorts { to: 4 }),
+        ),
         (FaultKind::LimitShm(LimitShm { to: five }), Kind::LimitShm(v1::LimitShm { to_bytes: 5 })),
         (FaultKind::FillShm(FillShm { leave: six }), Kind::FillShm(v1::FillShm { leave_bytes: 6 })),
+        (
+            FaultKind::ExhaustShmInodes(ExhaustShmInodes { leave: 3 }),
+            Kind::ExhaustShmInodes(v1::ExhaustShmInodes { leave: 3 }),
+        ),
+        (FaultKind::ReadOnlyShm(ReadOnlyShm {}), Kind::ReadOnlyShm(v1::ReadOnlyShm {})),
+        (
+            FaultKind::StaleShm(StaleShm { files: 2, each: five }),
+            Kind::StaleShm(v1::StaleShm { files: 2, each_bytes: 5 }),
+        ),
         (
             FaultKind::LimitMemory(LimitMemory { leave: five }),
             Kind::LimitMemory(v1::LimitMemory { leave_bytes: 5 }),

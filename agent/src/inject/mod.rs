@@ -25,7 +25,11 @@ use ringbreaker_scenarios::{
     units::Nanos,
 };
 
-pub use self::{ground::Ground, network::Links, shm::BALLAST_PREFIX};
+pub use self::{
+    ground::Ground,
+    network::Links,
+    shm::{BALLAST_PREFIX, is_stale},
+};
 use crate::journal::Undo;
 
 /// The injector of a fault. Companion processes it needs are started here, idle, so that injecting is
@@ -49,9 +53,16 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::TakePort(fault) => {
             Box::new(port::Taken::new(fault, nodes()?, ground.rendezvous_port)?)
         }
+        FaultKind::MuteListener(fault) => {
+            Box::new(port::Mute::new(fault, nodes()?, ground.rendezvous_port)?)
+        }
         FaultKind::ExhaustPorts(fault) => Box::new(port::Exhausted::new(fault, nodes()?)?),
+        FaultKind::NarrowPorts(fault) => Box::new(port::Narrowed::new(fault, nodes()?)),
         FaultKind::LimitShm(fault) => Box::new(shm::Limited::new(fault, nodes()?)),
         FaultKind::FillShm(fault) => Box::new(shm::Filled::new(fault, nodes()?, plan.id)),
+        FaultKind::ExhaustShmInodes(fault) => Box::new(shm::NoInodes::new(fault, nodes()?)),
+        FaultKind::ReadOnlyShm(_) => Box::new(shm::ReadOnly::new(nodes()?)),
+        FaultKind::StaleShm(fault) => Box::new(shm::Stale::new(fault, nodes()?, plan.id)),
         FaultKind::LimitMemory(fault) => {
             Box::new(memory::RankMemory::new(fault, ranks()?, ground)?)
         }

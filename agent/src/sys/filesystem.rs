@@ -1,4 +1,4 @@
-//! How large and how full a file system is.
+//! How large and how full a file system is, in bytes and in files.
 
 use std::{io, path::Path};
 
@@ -25,4 +25,22 @@ pub fn space(path: &Path) -> io::Result<Space> {
         size: Bytes(found.blocks() * unit),
         available: Bytes(found.blocks_available() * unit),
     })
+}
+
+/// How many files a file system can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inodes {
+    /// All of them.
+    pub total: u64,
+    /// How many can still be made.
+    pub free: u64,
+}
+
+/// The inodes of the file system that holds `path`.
+///
+/// # Errors
+/// When `path` does not exist or may not be looked at.
+pub fn inodes(path: &Path) -> io::Result<Inodes> {
+    let found = statvfs(path)?;
+    Ok(Inodes { total: found.files(), free: found.files_available() })
 }

@@ -7,8 +7,8 @@
 //! - [`process`], [`procfs`], [`signal`]: children that die with the agent, and who is who;
 //! - [`namespace`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
 //! - [`tun`], [`interface`], [`netlink`], [`sysctl`]: its network;
-//! - [`filesystem`]: how full a file system is; [`oom`]: whom the OOM killer takes; [`sockets`]: who
-//!   listens.
+//! - [`filesystem`]: how full a file system is; [`oom`]: whom the OOM killer takes; [`sockets`],
+//!   [`reuseport`]: who listens, and who gets the connections.
 
 pub mod cgroup;
 pub mod clock;
@@ -20,6 +20,7 @@ pub mod netlink;
 pub mod oom;
 pub mod process;
 pub mod procfs;
+pub mod reuseport;
 pub mod signal;
 pub mod sockets;
 pub mod sysctl;

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use ringbreaker_scenarios::units::Bytes;
 
 /// The source that our mounts show.
@@ -42,4 +42,42 @@ pub fn tmpfs(target: &Path, size: Option<Bytes>) -> io::Result<()> {
         None => "mode=1777".to_owned(),
     };
     Ok(mount(Some(SOURCE), target, Some("tmpfs"), flags, Some(options.as_str()))?)
+}
+
+/// Changes how many files a mounted tmpfs of ours can hold; its size stays.
+///
+/// # Errors
+/// What the kernel says, as when it holds more already.
+pub fn limit_inodes(target: &Path, inodes: u64) -> io::Result<()> {
+    let flags = MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    // The kernel takes 0 for "no limit".
+    let options = format!("nr_inodes={}", inodes.max(1));
+    Ok(mount(None::<&str>, target, None::<&str>, flags, Some(options.as_str()))?)
+}
+
+/// Puts a read-only view of a directory over it. What is open or mapped already goes through the mount
+/// below and stays writable, so this is possible at any time, unlike making that mount read-only.
+///
+/// # Errors
+/// What the kernel says; nothing is changed then.
+pub fn cover_read_only(target: &Path) -> io::Result<()> {
+    mount(Some(target), target, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    let flags = MsFlags::MS_REMOUNT
+        | MsFlags::MS_BIND
+        | MsFlags::MS_RDONLY
+        | MsFlags::MS_NOSUID
+        | MsFlags::MS_NODEV;
+    mount(None::<&str>, target, None::<&str>, flags, None::<&str>).map_err(|error| {
+        // A cover that can be written to covers nothing.
+        let _uncovered = umount2(target, MntFlags::MNT_DETACH);
+        error.into()
+    })
+}
+
+/// Takes the uppermost mount at `target` away; whoever has it open keeps it.
+///
+/// # Errors
+/// What the kernel says.
+pub fn uncover(target: &Path) -> io::Result<()> {
+    Ok(umount2(target, MntFlags::MNT_DETACH)?)
 }

@@ -14,6 +14,8 @@ pub struct Listening {
     pub port: u16,
     /// Number of the socket; descriptors of it show the same.
     pub inode: u64,
+    /// How many connections wait to be taken over by its owner.
+    pub waiting: u32,
 }
 
 /// The listening TCP sockets of this network namespace, IPv4 and IPv6.
@@ -41,12 +43,15 @@ pub fn inode(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(fstat(socket)?.st_ino)
 }
 
-/// A line of /proc/net/tcp (proc_pid_net(5)): number, local address, remote address, state, ...
+/// A line of /proc/net/tcp (proc_pid_net(5)): number, local address, remote address, state, lengths of
+/// the queues to send and to receive, ... Of a listener the latter counts connections.
 fn parse(line: &str) -> Option<Listening> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
     let port = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
-    (*state == LISTEN).then_some(Listening { port, inode: inode.parse().ok()? })
+    let (_, waiting) = fields.get(4)?.split_once(':')?;
+    let waiting = u32::from_str_radix(waiting, 16).ok()?;
+    (*state == LISTEN).then_some(Listening { port, inode: inode.parse().ok()?, waiting })
 }
 
 #[cfg(test)]
@@ -61,7 +66,9 @@ mod tests {
         let wanted = Listening {
             port: listener.local_addr().unwrap().port(),
             inode: inode(listener.as_fd()).unwrap(),
+            waiting: 1,
         };
+        let _caller = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(listening().unwrap().contains(&wanted));
         drop(listener);
         assert!(!listening().unwrap().contains(&wanted));

@@ -4,8 +4,9 @@ use ringbreaker_proto::v1::{self, fault::Kind, trigger::When};
 use ringbreaker_scenarios::{
     case::{FaultPlan, Target, Trigger},
     fault::{
-        ActsOn, Delay, ExhaustPorts, FaultKind, FillShm, HoldGpuMemory, Kill, LimitMemory,
-        LimitShm, Loss, Partition, Rate, Signal, Stop, TakePort,
+        ActsOn, Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, HoldGpuMemory, Kill,
+        LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole, Rate,
+        ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -67,20 +68,30 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
     Ok(match message {
         Kind::Kill(v1::Kill { signal }) => FaultKind::Kill(Kill { signal: self::signal(&signal)? }),
         Kind::Stop(v1::Stop {}) => FaultKind::Stop(Stop {}),
-        Kind::TakePort(v1::TakePort { port: number }) => {
-            FaultKind::TakePort(TakePort { port: port(number)? })
+        Kind::TakePort(v1::TakePort { port: number, role }) => {
+            FaultKind::TakePort(TakePort { port: port(number)?, role: self::role(&role)? })
+        }
+        Kind::MuteListener(v1::MuteListener { port: number }) => {
+            FaultKind::MuteListener(MuteListener { port: port(number)? })
         }
         Kind::ExhaustPorts(v1::ExhaustPorts { leave }) => {
-            let leave = u16::try_from(leave).map_err(|_| {
-                WireError::value("the number of ports left", leave, "at most 65535")
-            })?;
-            FaultKind::ExhaustPorts(ExhaustPorts { leave })
+            FaultKind::ExhaustPorts(ExhaustPorts { leave: ports(leave)? })
+        }
+        Kind::NarrowPorts(v1::NarrowPorts { to }) => {
+            FaultKind::NarrowPorts(NarrowPorts { to: ports(to)? })
         }
         Kind::LimitShm(v1::LimitShm { to_bytes }) => {
             FaultKind::LimitShm(LimitShm { to: Bytes(to_bytes) })
         }
         Kind::FillShm(v1::FillShm { leave_bytes }) => {
             FaultKind::FillShm(FillShm { leave: Bytes(leave_bytes) })
+        }
+        Kind::ExhaustShmInodes(v1::ExhaustShmInodes { leave }) => {
+            FaultKind::ExhaustShmInodes(ExhaustShmInodes { leave })
+        }
+        Kind::ReadOnlyShm(v1::ReadOnlyShm {}) => FaultKind::ReadOnlyShm(ReadOnlyShm {}),
+        Kind::StaleShm(v1::StaleShm { files, each_bytes }) => {
+            FaultKind::StaleShm(StaleShm { files, each: Bytes(each_bytes) })
         }
         Kind::LimitMemory(v1::LimitMemory { leave_bytes }) => {
             FaultKind::LimitMemory(LimitMemory { leave: Bytes(leave_bytes) })
@@ -105,6 +116,22 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
         }
         Kind::Partition(v1::Partition {}) => FaultKind::Partition(Partition {}),
     })
+}
+
+/// Empty is what agents before roles were told.
+fn role(text: &str) -> Result<PortRole, WireError> {
+    match text {
+        "" | "rendezvous" => Ok(PortRole::Rendezvous),
+        "ras" => Ok(PortRole::Ras),
+        other => {
+            Err(WireError::value("the role of a port", format!("{other:?}"), "rendezvous or ras"))
+        }
+    }
+}
+
+fn ports(number: u32) -> Result<u16, WireError> {
+    u16::try_from(number)
+        .map_err(|_| WireError::value("the number of ports", number, "at most 65535"))
 }
 
 fn signal(text: &str) -> Result<Signal, WireError> {

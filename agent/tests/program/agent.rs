@@ -4,6 +4,7 @@
 use std::{
     error::Error,
     fs, io,
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command},
     sync::Arc,
@@ -70,6 +71,7 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
     ranks[1].pid = untied.0.id();
     ranks[1].start_time = procfs::start_time(untied.0.id())?.ok_or("the untied rank has ended")?;
 
+    let calling = Arc::clone(&nodes);
     let ground = Ground::new(nodes, Some(fabric), ranks.clone(), Some(4700), directory.to_owned());
     let mut injector = inject::injector(&plan, &ground)?;
     let undos = injector.undo();
@@ -77,6 +79,8 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
         journal.record(undo)?;
     }
     injector.inject()?;
+    // Some faults are felt by callers alone.
+    let _caller = call(&calling);
     let deadline = Instant::now() + PATIENCE;
     let evidence = loop {
         match injector.witness() {
@@ -97,6 +101,12 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
     io::stdin().read_line(&mut String::new())?;
     thread::sleep(PATIENCE);
     Err("nobody killed this agent".into())
+}
+
+/// Calls the rendezvous port of node 0 from node 1; nobody need answer.
+fn call(nodes: &[VirtualNode]) -> Option<TcpStream> {
+    let port = SocketAddr::from((nodes[0].address(), 4700));
+    nodes[1].inside(|| TcpStream::connect_timeout(&port, PATIENCE)).ok()?.ok()
 }
 
 type Built = (Arc<Vec<VirtualNode>>, Arc<Fabric>);

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 pub use memory::{HoldGpuMemory, LimitMemory};
 pub use network::{Delay, Loss, Partition, Rate};
-pub use port::{ExhaustPorts, TakePort};
+pub use port::{ExhaustPorts, MuteListener, NarrowPorts, PortRole, TakePort};
 pub use process::{Kill, Signal, Stop};
-pub use shm::{FillShm, LimitShm};
+pub use shm::{ExhaustShmInodes, FillShm, LimitShm, ReadOnlyShm, StaleShm};
 
 /// A kind of fault with its parameters. Externally tagged, as in `inject.kill = { ... }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,12 +27,22 @@ pub enum FaultKind {
     Stop(Stop),
     /// Somebody else listens on the port that the job wants.
     TakePort(TakePort),
+    /// Somebody else accepts the job's connections and never answers.
+    MuteListener(MuteListener),
     /// No automatic port is left on a node.
     ExhaustPorts(ExhaustPorts),
+    /// A node has few automatic ports.
+    NarrowPorts(NarrowPorts),
     /// /dev/shm is small from the start.
     LimitShm(LimitShm),
     /// /dev/shm is filled while the job runs.
     FillShm(FillShm),
+    /// /dev/shm takes no more files.
+    ExhaustShmInodes(ExhaustShmInodes),
+    /// /dev/shm can only be read.
+    ReadOnlyShm(ReadOnlyShm),
+    /// Files of an earlier run lie in /dev/shm.
+    StaleShm(StaleShm),
     /// A rank's memory limit is reached, down to the OOM killer.
     LimitMemory(LimitMemory),
     /// All of the GPU's memory but a margin is held by somebody else.
@@ -54,9 +64,14 @@ impl FaultKind {
             FaultKind::Kill(_) => "kill",
             FaultKind::Stop(_) => "stop",
             FaultKind::TakePort(_) => "take_port",
+            FaultKind::MuteListener(_) => "mute_listener",
             FaultKind::ExhaustPorts(_) => "exhaust_ports",
+            FaultKind::NarrowPorts(_) => "narrow_ports",
             FaultKind::LimitShm(_) => "limit_shm",
             FaultKind::FillShm(_) => "fill_shm",
+            FaultKind::ExhaustShmInodes(_) => "exhaust_shm_inodes",
+            FaultKind::ReadOnlyShm(_) => "read_only_shm",
+            FaultKind::StaleShm(_) => "stale_shm",
             FaultKind::LimitMemory(_) => "limit_memory",
             FaultKind::HoldGpuMemory(_) => "hold_gpu_memory",
             FaultKind::Delay(_) => "delay",
@@ -71,9 +86,14 @@ impl FaultKind {
         "kill",
         "stop",
         "take_port",
+        "mute_listener",
         "exhaust_ports",
+        "narrow_ports",
         "limit_shm",
         "fill_shm",
+        "exhaust_shm_inodes",
+        "read_only_shm",
+        "stale_shm",
         "limit_memory",
         "hold_gpu_memory",
         "delay",
@@ -87,10 +107,14 @@ impl FaultKind {
         match self {
             FaultKind::Kill(_) => "nothing to undo: a killed rank does not come back",
             FaultKind::Stop(_) => "SIGCONT",
-            FaultKind::TakePort(_) => "close the listener",
+            FaultKind::TakePort(_) | FaultKind::MuteListener(_) => "close the listener",
             FaultKind::ExhaustPorts(_) => "close the listeners, restore the port range",
+            FaultKind::NarrowPorts(_) => "restore the port range",
             FaultKind::LimitShm(_) => "goes with the node's mount namespace",
             FaultKind::FillShm(_) => "remove the file",
+            FaultKind::ExhaustShmInodes(_) => "lift the limit of files",
+            FaultKind::ReadOnlyShm(_) => "take the read-only mount away",
+            FaultKind::StaleShm(_) => "remove the files",
             FaultKind::LimitMemory(_) => "end the helper, lift the limit",
             FaultKind::HoldGpuMemory(_) => "end the holder",
             FaultKind::Delay(_)
@@ -105,9 +129,14 @@ impl FaultKind {
         match self {
             FaultKind::Kill(_) | FaultKind::Stop(_) | FaultKind::LimitMemory(_) => ActsOn::Ranks,
             FaultKind::TakePort(_)
+            | FaultKind::MuteListener(_)
             | FaultKind::ExhaustPorts(_)
+            | FaultKind::NarrowPorts(_)
             | FaultKind::LimitShm(_)
             | FaultKind::FillShm(_)
+            | FaultKind::ExhaustShmInodes(_)
+            | FaultKind::ReadOnlyShm(_)
+            | FaultKind::StaleShm(_)
             | FaultKind::HoldGpuMemory(_) => ActsOn::Nodes,
             FaultKind::Delay(_)
             | FaultKind::Loss(_)

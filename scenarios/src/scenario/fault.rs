@@ -189,7 +189,10 @@ fn check_when(kind: &FaultKind, when: Trigger, span: &Range<usize>, c: &mut Coll
     let reason = match kind {
         FaultKind::LimitShm(_) => "a file system's size is set before the ranks begin",
         FaultKind::TakePort(port) if port.port.is_none() => {
-            "the rendezvous port is bound in init; taken later, it hits nobody"
+            "the port is bound in init; taken later, it hits nobody"
+        }
+        FaultKind::MuteListener(_) => {
+            "connections go to the one of several listeners that was there first"
         }
         _ => return,
     };

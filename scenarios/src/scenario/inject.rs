@@ -1,13 +1,16 @@
 //! `inject.KIND = { ... }`: the kind of a fault and its parameters.
 
+mod port;
+mod shm;
+
 use super::{
     table::{Entry, Table},
     value,
 };
 use crate::{
     fault::{
-        Delay, ExhaustPorts, FaultKind, FillShm, HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss,
-        Partition, Rate, Signal, Stop, TakePort,
+        Delay, FaultKind, FillShm, HoldGpuMemory, Kill, LimitMemory, Loss, Partition, Rate,
+        ReadOnlyShm, Signal, Stop,
     },
     nearest,
     problem::Collector,
@@ -36,12 +39,15 @@ pub(super) fn kind(t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<FaultKind>
     let kind = match *key {
         "kill" => signal(&mut t, c).map(|signal| FaultKind::Kill(Kill { signal })),
         "stop" => Some(FaultKind::Stop(Stop {})),
-        "take_port" => take_port(&mut t, c).map(FaultKind::TakePort),
-        "exhaust_ports" => exhaust_ports(&mut t, c).map(FaultKind::ExhaustPorts),
-        "limit_shm" => {
-            size(&mut t, "to", "to = \"1 MiB\"", c).map(|to| FaultKind::LimitShm(LimitShm { to }))
-        }
+        "take_port" => port::take(&mut t, c).map(FaultKind::TakePort),
+        "mute_listener" => port::mute(&mut t, c).map(FaultKind::MuteListener),
+        "exhaust_ports" => port::exhaust(&mut t, c).map(FaultKind::ExhaustPorts),
+        "narrow_ports" => port::narrow(&mut t, c).map(FaultKind::NarrowPorts),
+        "limit_shm" => shm::limit(&mut t, c).map(FaultKind::LimitShm),
         "fill_shm" => leave(&mut t, c).map(|leave| FaultKind::FillShm(FillShm { leave })),
+        "exhaust_shm_inodes" => shm::inodes(&mut t, c).map(FaultKind::ExhaustShmInodes),
+        "read_only_shm" => Some(FaultKind::ReadOnlyShm(ReadOnlyShm {})),
+        "stale_shm" => shm::stale(&mut t, c).map(FaultKind::StaleShm),
         "limit_memory" => {
             leave(&mut t, c).map(|leave| FaultKind::LimitMemory(LimitMemory { leave }))
         }
@@ -72,26 +78,6 @@ fn signal(t: &mut Table<'_, '_>, c: &mut Collector<'_>) -> Option<Signal> {
                 "\"KILL\" or \"TERM\"",
             );
             None
-        }
-    }
-}
-
-fn take_port(t: &mut Table<'_, '_>, c: &mut Collector<'_>) -> Option<TakePort> {
-    match t.optional("port") {
-        None => Some(TakePort { port: None }),
-        Some(v) => {
-            let port = value::whole(v, 1, u32::from(u16::MAX), c)?;
-            Some(TakePort { port: u16::try_from(port).ok() })
-        }
-    }
-}
-
-fn exhaust_ports(t: &mut Table<'_, '_>, c: &mut Collector<'_>) -> Option<ExhaustPorts> {
-    match t.optional("leave") {
-        None => Some(ExhaustPorts { leave: 0 }),
-        Some(v) => {
-            let leave = value::whole(v, 0, u32::from(u16::MAX), c)?;
-            u16::try_from(leave).ok().map(|leave| ExhaustPorts { leave })
         }
     }
 }

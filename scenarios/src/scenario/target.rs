@@ -151,7 +151,11 @@ fn check_hits_rank_0(
     cluster: Option<&ClusterPlan>,
     c: &mut Collector<'_>,
 ) {
-    let FaultKind::TakePort(port) = kind else { return };
+    let own_port = match kind {
+        FaultKind::TakePort(fault) => fault.number().is_some(),
+        FaultKind::MuteListener(fault) => fault.port.is_some(),
+        _ => return,
+    };
     let each = cluster.map_or(1, |cluster| cluster.ranks_per_node);
     let hits = match target {
         TargetSpec::All | TargetSpec::Node(0) => true,
@@ -161,11 +165,11 @@ fn check_hits_rank_0(
         TargetSpec::Link(..) | TargetSpec::OneWay(..) => true,
         TargetSpec::Node(_) => false,
     };
-    if port.port.is_none() && !hits {
+    if !own_port && !hits {
         c.at(
             span.clone(),
             "the rendezvous port is bound by rank 0, on node 0; taken elsewhere, it hits nobody",
-            "{ node = 0 }, { rank = 0 } or \"all\"; or a port of your own, inject.take_port = { port = ... }",
+            format!("{{ node = 0 }}, {{ rank = 0 }} or \"all\"; or a port of your own, inject.{} = {{ port = ... }}", kind.name()),
         );
     }
 }

@@ -1,20 +1,21 @@
 //! No automatic port is left on a node.
 
-use std::{io, net::Ipv4Addr, ops::RangeInclusive, os::fd::OwnedFd};
+use std::{io, ops::RangeInclusive, os::fd::OwnedFd};
 
 use ringbreaker_scenarios::fault::ExhaustPorts;
 
-use super::{bound, refused};
+use super::{
+    bound_anywhere,
+    range::{self, Before},
+    refused_anywhere,
+};
 use crate::{
     inject::{InjectError, Injector, ground::Targets},
     journal::Undo,
     node::VirtualNode,
-    sys::sysctl,
 };
 
 const FAULT: &str = "exhaust_ports";
-/// The kernel's range of automatic ports, of the network namespace that the caller is in.
-const RANGE: &str = "net.ipv4.ip_local_port_range";
 /// How many ports are taken; the range becomes this and those that stay free. Small, so that the
 /// agent needs few sockets, and at the top end, where nothing listens by convention.
 const TAKEN: u16 = 64;
@@ -30,8 +31,7 @@ pub(in crate::inject) struct Exhausted {
     nodes: Targets,
     leave: u16,
     held: Vec<OwnedFd>,
-    /// The ranges to restore, in order of `nodes`.
-    before: Vec<String>,
+    before: Before,
 }
 
 impl Exhausted {
@@ -44,11 +44,11 @@ impl Exhausted {
             let reason = format!("leaving {} ports free exhausts nothing", fault.leave);
             return Err(InjectError::not_possible(FAULT, reason));
         }
-        Ok(Exhausted { nodes, leave: fault.leave, held: Vec::new(), before: Vec::new() })
+        Ok(Exhausted { nodes, leave: fault.leave, held: Vec::new(), before: Before::default() })
     }
 
     fn range(&self) -> RangeInclusive<u16> {
-        u16::MAX - (TAKEN + self.leave) + 1..=u16::MAX
+        range::last(TAKEN + self.leave)
     }
 
     /// Whether the node has no more than `leave` ports to give.
@@ -56,11 +56,11 @@ impl Exhausted {
         let (range, leave) = (self.range(), self.leave);
         Targets::inside(node, move || {
             if leave == 0 {
-                return refused(Ipv4Addr::UNSPECIFIED, 0);
+                return refused_anywhere(0);
             }
             let mut free = 0;
             for port in range {
-                if !refused(Ipv4Addr::UNSPECIFIED, port)? {
+                if !refused_anywhere(port)? {
                     free += 1;
                 }
             }
@@ -72,7 +72,7 @@ impl Exhausted {
 /// Narrows the range and binds all of it but `leave` ports; the old range comes first, so that a
 /// failure half-way can be taken back.
 fn take(range: RangeInclusive<u16>, leave: u16) -> io::Result<Vec<OwnedFd>> {
-    sysctl::write(RANGE, &format!("{} {}", range.start(), range.end()))?;
+    range::set(&range)?;
     let wanted = range.len() - usize::from(leave);
     let mut held = Vec::with_capacity(wanted);
     for port in range {
@@ -80,7 +80,7 @@ fn take(range: RangeInclusive<u16>, leave: u16) -> io::Result<Vec<OwnedFd>> {
             break;
         }
         // A port that a socket of the job holds already is as taken as one that we hold.
-        if let Ok(socket) = bound(Ipv4Addr::UNSPECIFIED, port) {
+        if let Ok(socket) = bound_anywhere(port) {
             held.push(socket);
         }
     }
@@ -94,9 +94,7 @@ impl Injector for Exhausted {
 
     fn inject(&mut self) -> Result<(), InjectError> {
         for node in self.nodes.iter() {
-            let before = Targets::inside(node, || sysctl::read(RANGE))
-                .map_err(InjectError::step(FAULT, "read the range of ports"))?;
-            self.before.push(before);
+            self.before.remember(FAULT, node)?;
             let (range, leave) = (self.range(), self.leave);
             let held = Targets::inside(node, move || take(range, leave))
                 .map_err(InjectError::step(FAULT, "take the range of ports"))?;
@@ -119,20 +117,14 @@ impl Injector for Exhausted {
 
     fn heal(&mut self) -> Result<(), InjectError> {
         self.held.clear();
-        for (node, before) in self.nodes.iter().zip(&self.before) {
-            let restore = || {
-                sysctl::write(RANGE, before)?;
-                sysctl::read(RANGE)
-            };
-            let now = Targets::inside(node, restore)
-                .map_err(InjectError::step(FAULT, "restore the range of ports"))?;
+        self.before.restore(FAULT, &self.nodes)?;
+        for node in self.nodes.iter() {
             let still = self.exhausted(node).map_err(InjectError::step(FAULT, "try a port"))?;
-            if now != *before || still {
-                let found = format!("an automatic port range of {now}, all of it taken: {still}");
+            if still {
+                let found = "no free port in the range that was restored";
                 return Err(InjectError::still_there(FAULT, found));
             }
         }
-        self.before.clear();
         Ok(())
     }
 }

@@ -18,8 +18,8 @@ use ringbreaker_agent::{
 use ringbreaker_scenarios::{
     case::Target,
     fault::{
-        Delay, ExhaustPorts, FaultKind, FillShm, Kill, LimitMemory, LimitShm, Loss, Partition,
-        Rate, Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, Kill, LimitMemory, LimitShm,
+        Loss, MuteListener, NarrowPorts, Partition, Rate, ReadOnlyShm, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -118,10 +118,15 @@ fn kinds() -> Vec<(FaultKind, Target)> {
     vec![
         (FaultKind::Kill(Kill { signal: ringbreaker_scenarios::fault::Signal::Kill }), rank(1)),
         (FaultKind::Stop(Stop {}), rank(1)),
-        (FaultKind::TakePort(TakePort { port: None }), node(0)),
+        (FaultKind::TakePort(TakePort::default()), node(0)),
+        (FaultKind::MuteListener(MuteListener { port: None }), node(0)),
         (FaultKind::ExhaustPorts(ExhaustPorts { leave: 0 }), node(0)),
+        (FaultKind::NarrowPorts(NarrowPorts { to: 4 }), node(0)),
         (FaultKind::LimitShm(LimitShm { to: Bytes(8 << 20) }), node(0)),
         (FaultKind::FillShm(FillShm { leave: Bytes(1 << 20) }), node(0)),
+        (FaultKind::ExhaustShmInodes(ExhaustShmInodes { leave: 0 }), node(0)),
+        (FaultKind::ReadOnlyShm(ReadOnlyShm {}), node(0)),
+        (FaultKind::StaleShm(StaleShm { files: 2, each: Bytes(1 << 20) }), node(0)),
         (FaultKind::LimitMemory(LimitMemory { leave: Bytes(8 << 20) }), rank(0)),
         (FaultKind::LimitMemory(LimitMemory { leave: Bytes(0) }), rank(0)),
         (FaultKind::Delay(delay), link(0, 1)),

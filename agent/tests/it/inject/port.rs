@@ -1,16 +1,19 @@
 //! Ports inside nodes.
 
 use std::{
-    io,
+    io::{self, Read, Write},
     net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream},
     os::fd::{AsRawFd, OwnedFd},
 };
 
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, setsockopt, socket,
+    sockopt,
 };
 use ringbreaker_agent::sys::sysctl;
-use ringbreaker_scenarios::fault::{ExhaustPorts, FaultKind, TakePort};
+use ringbreaker_scenarios::fault::{
+    ExhaustPorts, FaultKind, MuteListener, NarrowPorts, PortRole, TakePort,
+};
 
 use super::rig::{Rig, can_isolate, node};
 
@@ -35,7 +38,7 @@ fn take_port_refuses_the_rendezvous_port_on_its_node_alone_until_healed() {
         return;
     }
     let rig = Rig::small();
-    let (mut injector, _) = rig.bitten(FaultKind::TakePort(TakePort { port: None }), node(0));
+    let (mut injector, _) = rig.bitten(FaultKind::TakePort(TakePort::default()), node(0));
     let try_on = |n: usize| {
         let address = rig.nodes[n].address();
         rig.inside(n, move || bind_as_a_job(address, 4700))
@@ -56,7 +59,7 @@ fn take_port_of_a_port_that_the_job_holds_already_is_refused() {
     }
     let rig = Rig::small();
     let _job = rig.inside(0, || TcpListener::bind("0.0.0.0:4701")).unwrap();
-    let fault = FaultKind::TakePort(TakePort { port: Some(4701) });
+    let fault = FaultKind::TakePort(TakePort { port: Some(4701), ..TakePort::default() });
     let mut injector = rig.injector(fault, node(0)).unwrap();
     assert!(injector.inject().unwrap_err().to_string().contains("4701"));
     injector.heal().unwrap();
@@ -88,4 +91,85 @@ fn exhaust_ports_leaves_exactly_what_was_asked_for_and_gives_all_back() {
         let many: Result<Vec<_>, _> = (0..200).map(|_| rig.inside(0, automatic)).collect();
         assert_eq!(many.unwrap().len(), 200);
     }
+}
+
+#[test]
+fn take_port_of_a_role_takes_its_number_over_both_families() {
+    if !can_isolate("take_port of RAS") {
+        return;
+    }
+    let rig = Rig::small();
+    let fault = TakePort { role: PortRole::Ras, ..TakePort::default() };
+    let (mut injector, evidence) = rig.bitten(FaultKind::TakePort(fault), node(1));
+    assert!(evidence.contains("28028"), "{evidence}");
+    let try_it = |address: &str| rig.inside(1, || TcpListener::bind(address));
+    assert!(in_use(&try_it("127.0.0.1:28028")));
+    if evidence.contains("IPv6") {
+        assert!(in_use(&try_it("[::1]:28028")));
+    } else {
+        println!("SKIPPED: the IPv6 half: this kernel has no IPv6");
+    }
+    injector.heal().unwrap();
+    try_it("127.0.0.1:28028").unwrap();
+    if evidence.contains("IPv6") {
+        try_it("[::1]:28028").unwrap();
+    }
+}
+
+#[test]
+fn mute_listener_lets_the_job_bind_and_takes_every_connection_until_healed() {
+    if !can_isolate("mute_listener") {
+        return;
+    }
+    let rig = Rig::small();
+    let fault = FaultKind::MuteListener(MuteListener { port: None });
+    let mut injector = rig.injector(fault, node(0)).unwrap();
+    injector.inject().unwrap();
+    assert_eq!(injector.witness(), None, "nobody has called yet");
+    let address = rig.nodes[0].address();
+    let job: TcpListener = rig
+        .inside(0, move || {
+            let bound = bind_as_a_job(address, 4700)?;
+            listen(&bound, Backlog::MAXCONN)?;
+            io::Result::Ok(TcpListener::from(bound))
+        })
+        .unwrap();
+    job.set_nonblocking(true).unwrap();
+    let call = || rig.inside(1, move || TcpStream::connect((address, 4700))).unwrap();
+    let mut callers: Vec<TcpStream> = (0..8).map(|_| call()).collect();
+    assert!(injector.witness().unwrap().starts_with("8 connections"));
+    assert_eq!(job.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "the job was called");
+    callers[0].write_all(b"hello").unwrap();
+    callers[0].set_nonblocking(true).unwrap();
+    assert_eq!(callers[0].read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    injector.heal().unwrap();
+    callers[0].set_nonblocking(false).unwrap();
+    assert!(matches!(callers[0].read(&mut [0]), Ok(0) | Err(_)), "the stranger hangs up");
+    job.set_nonblocking(false).unwrap();
+    let _heard = call();
+    job.accept().unwrap();
+    injector.heal().unwrap();
+}
+
+#[test]
+fn narrow_ports_leaves_a_job_that_many_and_gives_all_back() {
+    if !can_isolate("narrow_ports") {
+        return;
+    }
+    let rig = Rig::small();
+    let range = "net.ipv4.ip_local_port_range";
+    let before = rig.inside(0, || sysctl::read(range)).unwrap();
+    let (mut injector, evidence) =
+        rig.bitten(FaultKind::NarrowPorts(NarrowPorts { to: 4 }), node(0));
+    assert!(evidence.contains("of 65532 to 65535"), "{evidence}");
+    let automatic = || bind_as_a_job(Ipv4Addr::UNSPECIFIED, 0);
+    let taken: Vec<_> = (0..4).map(|_| rig.inside(0, automatic).unwrap()).collect();
+    assert!(in_use(&rig.inside(0, automatic)), "more than four ports are there");
+    assert!(injector.witness().unwrap().contains("address already in use"));
+    assert!(rig.inside(1, automatic).is_ok(), "the other node is narrow too");
+    injector.heal().unwrap();
+    drop(taken);
+    assert_eq!(rig.inside(0, || sysctl::read(range)).unwrap(), before);
+    let many: Result<Vec<_>, _> = (0..100).map(|_| rig.inside(0, automatic)).collect();
+    assert_eq!(many.unwrap().len(), 100);
 }

@@ -1,0 +1,76 @@
+//! /dev/shm takes no more files.
+
+use std::path::Path;
+
+use ringbreaker_scenarios::fault::ExhaustShmInodes;
+
+use super::{SHM, private};
+use crate::{
+    inject::{InjectError, Injector, ground::Targets},
+    journal::Undo,
+    sys::{filesystem, mount},
+};
+
+const FAULT: &str = "exhaust_shm_inodes";
+
+/// The number of files that the node's tmpfs may hold is brought down to those that it holds, and some.
+///
+/// Witness: statvfs shows that no more files can be made, although there is space.
+pub(in crate::inject) struct NoInodes {
+    nodes: Targets,
+    leave: u32,
+    /// What each node could hold before, in order of `nodes`.
+    before: Vec<u64>,
+}
+
+impl NoInodes {
+    pub(in crate::inject) fn new(fault: &ExhaustShmInodes, nodes: Targets) -> NoInodes {
+        NoInodes { nodes, leave: fault.leave, before: Vec::new() }
+    }
+}
+
+impl Injector for NoInodes {
+    fn undo(&self) -> Vec<Undo> {
+        Vec::new()
+    }
+
+    fn inject(&mut self) -> Result<(), InjectError> {
+        for node in self.nodes.iter() {
+            let path = private(node, FAULT)?;
+            let now = filesystem::inodes(&path)
+                .map_err(InjectError::step(FAULT, "count the files of /dev/shm"))?;
+            self.before.push(now.total);
+            let limit = (now.total - now.free.min(now.total)) + u64::from(self.leave);
+            Targets::inside(node, || mount::limit_inodes(Path::new(SHM), limit))
+                .map_err(InjectError::step(FAULT, "limit the files of /dev/shm"))?;
+        }
+        Ok(())
+    }
+
+    fn witness(&mut self) -> Option<String> {
+        let mut most = 0;
+        for node in self.nodes.iter() {
+            let free = filesystem::inodes(&node.shm_path()).ok()?.free;
+            if free > u64::from(self.leave) {
+                return None;
+            }
+            most = most.max(free);
+        }
+        Some(format!("statvfs shows room for {most} more files in /dev/shm"))
+    }
+
+    fn heal(&mut self) -> Result<(), InjectError> {
+        for (node, before) in self.nodes.iter().zip(&self.before) {
+            Targets::inside(node, || mount::limit_inodes(Path::new(SHM), *before))
+                .map_err(InjectError::step(FAULT, "lift the limit of files of /dev/shm"))?;
+            let now = filesystem::inodes(&node.shm_path())
+                .map_err(InjectError::step(FAULT, "count the files of /dev/shm"))?;
+            if now.total != *before {
+                let found = format!("a limit of {} files instead of {before}", now.total);
+                return Err(InjectError::still_there(FAULT, found));
+            }
+        }
+        self.before.clear();
+        Ok(())
+    }
+}
