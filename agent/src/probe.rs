@@ -105,8 +105,8 @@ impl Ground {
                 Isolation::Namespaces | Isolation::UserNamespace => Ok(()),
                 Isolation::Plain => Err(format!("no namespaces: {}", self.no_isolation)),
             },
-            "limit_memory" => self.cgroups.clone().map(drop),
-            "hold_gpu_memory" => self.gpus.clone().map(drop),
+            "limit_memory" | "press_page_cache" => self.cgroups.clone().map(drop),
+            "hold_gpu_memory" | "fragment_gpu_memory" => self.gpus.clone().map(drop),
             other => Err(format!("this agent does not know {other}")),
         }
     }
@@ -172,8 +172,14 @@ mod tests {
             })
             .collect()
         };
-        assert_eq!(impossible(ground(Isolation::Namespaces, true, false)), ["hold_gpu_memory"]);
-        assert_eq!(impossible(ground(Isolation::UserNamespace, false, true)), ["limit_memory"]);
+        assert_eq!(
+            impossible(ground(Isolation::Namespaces, true, false)),
+            ["hold_gpu_memory", "fragment_gpu_memory"]
+        );
+        assert_eq!(
+            impossible(ground(Isolation::UserNamespace, false, true)),
+            ["limit_memory", "press_page_cache"]
+        );
         let plain = impossible(ground(Isolation::Plain, false, false));
         assert_eq!(plain.len(), FaultKind::NAMES.len() - 2, "{plain:?}");
         assert!(!plain.contains(&"kill") && !plain.contains(&"stop"));

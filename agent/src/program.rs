@@ -5,7 +5,8 @@ use std::{env, io, path::PathBuf};
 /// Names another executable than the running one; tests that embed this crate set it.
 pub const PROGRAM_VARIABLE: &str = "RINGBREAKER_EXE";
 
-/// The executable to start for `rank`, `guard`, `press-memory` and `hold-gpu-memory`.
+/// The executable to start for `rank`, `guard`, `press-memory`,
+/// `press-page-cache` and `hold-gpu-memory`.
 ///
 /// # Errors
 /// When the running executable has no path any more, such as after an upgrade in place.

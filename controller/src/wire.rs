@@ -182,9 +182,9 @@ fn target(target: &Target) -> v1::Target {
 
 fn kind(kind: &FaultKind) -> v1::fault::Kind {
     use ringbreaker_scenarios::fault::{
-        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, HoldGpuMemory, Kill, LimitMemory, LimitShm,
-        Loss, MuteListener, NarrowPorts, Partition, PortRole, Rate, ReadOnlyShm, Signal, StaleShm,
-        Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FragmentGpuMemory, HoldGpuMemory, Kill,
+        LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole,
+        PressPageCache, Rate, ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
     };
     use v1::fault::Kind;
     match kind {
@@ -224,11 +224,19 @@ fn kind(kind: &FaultKind) -> v1::fault::Kind {
         FaultKind::StaleShm(StaleShm { files, each }) => {
             Kind::StaleShm(v1::StaleShm { files: *files, each_bytes: each.0 })
         }
-        FaultKind::LimitMemory(LimitMemory { leave: Bytes(leave_bytes) }) => {
-            Kind::LimitMemory(v1::LimitMemory { leave_bytes: *leave_bytes })
+        FaultKind::LimitMemory(LimitMemory { leave, rate, swap }) => {
+            let rate_bytes = rate.map(|rate| rate.0);
+            Kind::LimitMemory(v1::LimitMemory { leave_bytes: leave.0, rate_bytes, swap: *swap })
+        }
+        FaultKind::PressPageCache(PressPageCache { room, rate }) => {
+            Kind::PressPageCache(v1::PressPageCache { room_bytes: room.0, rate_bytes: rate.0 })
         }
         FaultKind::HoldGpuMemory(HoldGpuMemory { leave: Bytes(leave_bytes) }) => {
             Kind::HoldGpuMemory(v1::HoldGpuMemory { leave_bytes: *leave_bytes })
+        }
+        FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave, piece }) => {
+            let (leave_bytes, piece_bytes) = (leave.0, piece.0);
+            Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes, piece_bytes })
         }
         FaultKind::Delay(Delay { by, jitter }) => {
             Kind::Delay(v1::Delay { by_ns: by.0, jitter_ns: jitter.0 })

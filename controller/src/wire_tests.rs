@@ -2,9 +2,9 @@
 
 use ringbreaker_scenarios::{
     fault::{
-        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, HoldGpuMemory, Kill, LimitMemory, LimitShm,
-        Loss, MuteListener, NarrowPorts, Partition, PortRole, Rate, ReadOnlyShm, Signal, StaleShm,
-        Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FragmentGpuMemory, HoldGpuMemory, Kill,
+        LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole,
+        PressPageCache, Rate, ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
     },
     units::Nanos,
     words::{ErrorHandling, Phase},
@@ -116,12 +116,20 @@ fn every_kind_of_fault_has_its_message_with_its_parameters() {
             Kind::StaleShm(v1::StaleShm { files: 2, each_bytes: 5 }),
         ),
         (
-            FaultKind::LimitMemory(LimitMemory { leave: five }),
-            Kind::LimitMemory(v1::LimitMemory { leave_bytes: 5 }),
+            FaultKind::LimitMemory(LimitMemory { leave: five, rate: Some(six), swap: true }),
+            Kind::LimitMemory(v1::LimitMemory { leave_bytes: 5, rate_bytes: Some(6), swap: true }),
+        ),
+        (
+            FaultKind::PressPageCache(PressPageCache { room: five, rate: six }),
+            Kind::PressPageCache(v1::PressPageCache { room_bytes: 5, rate_bytes: 6 }),
         ),
         (
             FaultKind::HoldGpuMemory(HoldGpuMemory { leave: six }),
             Kind::HoldGpuMemory(v1::HoldGpuMemory { leave_bytes: 6 }),
+        ),
+        (
+            FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave: six, piece: five }),
+            Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes: 6, piece_bytes: 5 }),
         ),
         (
             FaultKind::Delay(Delay { by: Nanos(7), jitter: Nanos(8) }),

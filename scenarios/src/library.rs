@@ -50,6 +50,7 @@ const ALL: &[Shipped] = shipped![
     "shm-stale",
     "memory-limit",
     "gpu-memory",
+    "gpu-fragmentation",
     "delay",
     "loss",
     "rate",

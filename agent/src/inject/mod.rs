@@ -66,6 +66,12 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::LimitMemory(fault) => {
             Box::new(memory::RankMemory::new(fault, ranks()?, ground)?)
         }
+        FaultKind::PressPageCache(fault) => {
+            Box::new(memory::PageCache::new(fault, ranks()?, ground, plan.id)?)
+        }
+        FaultKind::FragmentGpuMemory(fault) => {
+            Box::new(memory::FragmentedGpu::new(fault, &plan.target.nodes, ground)?)
+        }
         FaultKind::HoldGpuMemory(fault) => {
             Box::new(memory::GpuMemory::new(fault, &plan.target.nodes, ground)?)
         }

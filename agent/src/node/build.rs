@@ -171,7 +171,9 @@ fn add_cgroups(built: &mut VirtualNode, spec: &NodeSpec) -> Result<(), NodeError
                 built.cgroups.insert(rank, cgroup);
                 if let (Some(cgroup), Some(limit)) = (built.cgroup(rank), spec.limits.memory_limit)
                 {
-                    cgroup.set_memory_limit(Some(limit)).map_err(|e| refuse(e.to_string()))?;
+                    cgroup
+                        .set_memory_limit(Some(limit), false)
+                        .map_err(|e| refuse(e.to_string()))?;
                 }
             }
             Err(error) if spec.limits.memory_limit.is_some() => {

@@ -2,7 +2,10 @@
 
 use std::{io, path::Path};
 
-use nix::sys::statvfs::statvfs;
+use nix::sys::{
+    statfs::{TMPFS_MAGIC, statfs},
+    statvfs::statvfs,
+};
 use ringbreaker_scenarios::units::Bytes;
 
 /// Size and free space of a file system.
@@ -43,4 +46,12 @@ pub struct Inodes {
 pub fn inodes(path: &Path) -> io::Result<Inodes> {
     let found = statvfs(path)?;
     Ok(Inodes { total: found.files(), free: found.files_available() })
+}
+
+/// Whether a path is in a tmpfs, whose files are memory.
+///
+/// # Errors
+/// When `path` does not exist or may not be looked at.
+pub fn is_tmpfs(path: &Path) -> io::Result<bool> {
+    Ok(statfs(path)?.filesystem_type() == TMPFS_MAGIC)
 }

@@ -35,6 +35,14 @@ pub fn memory_total() -> io::Result<Bytes> {
     meminfo("MemTotal")
 }
 
+/// How much swap the machine has.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn swap_total() -> io::Result<Bytes> {
+    meminfo("SwapTotal")
+}
+
 /// How much memory programs can still take without swapping.
 ///
 /// # Errors

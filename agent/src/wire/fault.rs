@@ -4,9 +4,9 @@ use ringbreaker_proto::v1::{self, fault::Kind, trigger::When};
 use ringbreaker_scenarios::{
     case::{FaultPlan, Target, Trigger},
     fault::{
-        ActsOn, Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, HoldGpuMemory, Kill,
-        LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole, Rate,
-        ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
+        ActsOn, Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, FragmentGpuMemory,
+        HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition,
+        PortRole, PressPageCache, Rate, ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -93,11 +93,20 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
         Kind::StaleShm(v1::StaleShm { files, each_bytes }) => {
             FaultKind::StaleShm(StaleShm { files, each: Bytes(each_bytes) })
         }
-        Kind::LimitMemory(v1::LimitMemory { leave_bytes }) => {
-            FaultKind::LimitMemory(LimitMemory { leave: Bytes(leave_bytes) })
+        Kind::LimitMemory(v1::LimitMemory { leave_bytes, rate_bytes, swap }) => {
+            let (leave, rate) = (Bytes(leave_bytes), rate_bytes.map(Bytes));
+            FaultKind::LimitMemory(LimitMemory { leave, rate, swap })
+        }
+        Kind::PressPageCache(v1::PressPageCache { room_bytes, rate_bytes }) => {
+            let (room, rate) = (Bytes(room_bytes), Bytes(rate_bytes));
+            FaultKind::PressPageCache(PressPageCache { room, rate })
         }
         Kind::HoldGpuMemory(v1::HoldGpuMemory { leave_bytes }) => {
             FaultKind::HoldGpuMemory(HoldGpuMemory { leave: Bytes(leave_bytes) })
+        }
+        Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes, piece_bytes }) => {
+            let (leave, piece) = (Bytes(leave_bytes), Bytes(piece_bytes));
+            FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave, piece })
         }
         Kind::Delay(v1::Delay { by_ns, jitter_ns }) => {
             FaultKind::Delay(Delay { by: Nanos(by_ns), jitter: Nanos(jitter_ns) })

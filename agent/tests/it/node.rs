@@ -150,7 +150,7 @@ fn a_memory_limit_ends_the_rank_that_exceeds_it_and_the_kernel_counts_that() {
     let (status, _) = shell(&node, 0, "exec dd if=/dev/zero of=/dev/null bs=256M count=1");
     assert_eq!(status, ExitStatus::Signal(Signal::SIGKILL as i32));
     eventually("the kill is counted", || group.oom_kills().unwrap() >= 1);
-    group.set_memory_limit(None).unwrap();
+    group.set_memory_limit(None, false).unwrap();
     let (status, _) = shell(&node, 0, "true");
     assert_eq!(status, ExitStatus::Code(0));
 }

@@ -22,6 +22,7 @@ fn main() {
             0
         }
         ["press-memory"] => memory::press(),
+        ["press-page-cache"] => memory::press_page_cache(),
         ["hold-gpu-memory"] => memory::hold_gpu(),
         ["probe-gpu", nccl @ ..] => {
             let nccl: Vec<_> = nccl.iter().map(|path| path.into()).collect();

@@ -99,6 +99,9 @@ pub(crate) enum Command {
     /// Takes memory in a rank's cgroup (started by agents)
     #[command(hide = true)]
     PressMemory,
+    /// Reads a file without end in a rank's cgroup (started by agents)
+    #[command(hide = true)]
+    PressPageCache,
     /// Holds GPU memory (started by agents)
     #[command(hide = true)]
     HoldGpuMemory,

@@ -58,6 +58,7 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::Rank { spec } => Ok(node::rank(&spec)),
         Command::Guard { journal } => Ok(node::guard(&journal)),
         Command::PressMemory => Ok(node::press_memory()),
+        Command::PressPageCache => Ok(node::press_page_cache()),
         Command::HoldGpuMemory => Ok(node::hold_gpu_memory()),
         Command::ProbeGpu { nccl } => Ok(node::probe_gpu(&nccl)),
         Command::AwaitGpuMemory { wanted } => Ok(node::await_gpu_memory(&wanted)),

@@ -73,6 +73,11 @@ pub(super) fn press_memory() -> u8 {
     code(agent::inject::memory::press())
 }
 
+/// The process that fills a rank's cgroup with page cache; returns its exit code.
+pub(super) fn press_page_cache() -> u8 {
+    code(agent::inject::memory::press_page_cache())
+}
+
 /// The process that holds GPU memory; returns its exit code.
 pub(super) fn hold_gpu_memory() -> u8 {
     code(agent::inject::memory::hold_gpu())

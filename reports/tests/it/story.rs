@@ -137,7 +137,10 @@ impl Story {
     }
 
     pub(crate) fn limit_memory(self, rank: u32) -> Story {
-        self.fault(FaultKind::LimitMemory(LimitMemory { leave: Bytes(0) }), ranks(&[rank]))
+        self.fault(
+            FaultKind::LimitMemory(LimitMemory { leave: Bytes(0), ..LimitMemory::default() }),
+            ranks(&[rank]),
+        )
     }
 
     pub(crate) fn delay(self, from: u32, to: u32) -> Story {

@@ -11,7 +11,7 @@ pub mod shm;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use memory::{HoldGpuMemory, LimitMemory};
+pub use memory::{FragmentGpuMemory, HoldGpuMemory, LimitMemory, PressPageCache};
 pub use network::{Delay, Loss, Partition, Rate};
 pub use port::{ExhaustPorts, MuteListener, NarrowPorts, PortRole, TakePort};
 pub use process::{Kill, Signal, Stop};
@@ -45,8 +45,12 @@ pub enum FaultKind {
     StaleShm(StaleShm),
     /// A rank's memory limit is reached, down to the OOM killer.
     LimitMemory(LimitMemory),
+    /// Page cache crowds a rank's memory.
+    PressPageCache(PressPageCache),
     /// All of the GPU's memory but a margin is held by somebody else.
     HoldGpuMemory(HoldGpuMemory),
+    /// What is free of a GPU's memory is in pieces.
+    FragmentGpuMemory(FragmentGpuMemory),
     /// Packets of a link arrive late.
     Delay(Delay),
     /// Packets of a link are lost.
@@ -73,7 +77,9 @@ impl FaultKind {
             FaultKind::ReadOnlyShm(_) => "read_only_shm",
             FaultKind::StaleShm(_) => "stale_shm",
             FaultKind::LimitMemory(_) => "limit_memory",
+            FaultKind::PressPageCache(_) => "press_page_cache",
             FaultKind::HoldGpuMemory(_) => "hold_gpu_memory",
+            FaultKind::FragmentGpuMemory(_) => "fragment_gpu_memory",
             FaultKind::Delay(_) => "delay",
             FaultKind::Loss(_) => "loss",
             FaultKind::Rate(_) => "rate",
@@ -95,7 +101,9 @@ impl FaultKind {
         "read_only_shm",
         "stale_shm",
         "limit_memory",
+        "press_page_cache",
         "hold_gpu_memory",
+        "fragment_gpu_memory",
         "delay",
         "loss",
         "rate",
@@ -115,8 +123,10 @@ impl FaultKind {
             FaultKind::ExhaustShmInodes(_) => "lift the limit of files",
             FaultKind::ReadOnlyShm(_) => "take the read-only mount away",
             FaultKind::StaleShm(_) => "remove the files",
-            FaultKind::LimitMemory(_) => "end the helper, lift the limit",
-            FaultKind::HoldGpuMemory(_) => "end the holder",
+            FaultKind::LimitMemory(_) | FaultKind::PressPageCache(_) => {
+                "end the helper, lift the limit"
+            }
+            FaultKind::HoldGpuMemory(_) | FaultKind::FragmentGpuMemory(_) => "end the holder",
             FaultKind::Delay(_)
             | FaultKind::Loss(_)
             | FaultKind::Rate(_)
@@ -127,7 +137,10 @@ impl FaultKind {
     /// What the fault acts on.
     pub const fn acts_on(&self) -> ActsOn {
         match self {
-            FaultKind::Kill(_) | FaultKind::Stop(_) | FaultKind::LimitMemory(_) => ActsOn::Ranks,
+            FaultKind::Kill(_)
+            | FaultKind::Stop(_)
+            | FaultKind::LimitMemory(_)
+            | FaultKind::PressPageCache(_) => ActsOn::Ranks,
             FaultKind::TakePort(_)
             | FaultKind::MuteListener(_)
             | FaultKind::ExhaustPorts(_)
@@ -137,7 +150,8 @@ impl FaultKind {
             | FaultKind::ExhaustShmInodes(_)
             | FaultKind::ReadOnlyShm(_)
             | FaultKind::StaleShm(_)
-            | FaultKind::HoldGpuMemory(_) => ActsOn::Nodes,
+            | FaultKind::HoldGpuMemory(_)
+            | FaultKind::FragmentGpuMemory(_) => ActsOn::Nodes,
             FaultKind::Delay(_)
             | FaultKind::Loss(_)
             | FaultKind::Rate(_)

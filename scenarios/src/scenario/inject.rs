@@ -1,5 +1,6 @@
 //! `inject.KIND = { ... }`: the kind of a fault and its parameters.
 
+mod memory;
 mod port;
 mod shm;
 
@@ -9,8 +10,8 @@ use super::{
 };
 use crate::{
     fault::{
-        Delay, FaultKind, FillShm, HoldGpuMemory, Kill, LimitMemory, Loss, Partition, Rate,
-        ReadOnlyShm, Signal, Stop,
+        Delay, FaultKind, FillShm, HoldGpuMemory, Kill, Loss, Partition, Rate, ReadOnlyShm, Signal,
+        Stop,
     },
     nearest,
     problem::Collector,
@@ -48,12 +49,12 @@ pub(super) fn kind(t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<FaultKind>
         "exhaust_shm_inodes" => shm::inodes(&mut t, c).map(FaultKind::ExhaustShmInodes),
         "read_only_shm" => Some(FaultKind::ReadOnlyShm(ReadOnlyShm {})),
         "stale_shm" => shm::stale(&mut t, c).map(FaultKind::StaleShm),
-        "limit_memory" => {
-            leave(&mut t, c).map(|leave| FaultKind::LimitMemory(LimitMemory { leave }))
-        }
+        "limit_memory" => memory::limit(&mut t, c).map(FaultKind::LimitMemory),
+        "press_page_cache" => memory::page_cache(&mut t, c).map(FaultKind::PressPageCache),
         "hold_gpu_memory" => {
             leave(&mut t, c).map(|leave| FaultKind::HoldGpuMemory(HoldGpuMemory { leave }))
         }
+        "fragment_gpu_memory" => memory::fragment(&mut t, c).map(FaultKind::FragmentGpuMemory),
         "delay" => delay(&mut t, c).map(FaultKind::Delay),
         "loss" => number(&mut t, "percent", "percent = 1", 100.0, c)
             .map(|percent| FaultKind::Loss(Loss { percent })),

@@ -4,15 +4,13 @@ use std::{collections::BTreeSet, io};
 
 use ringbreaker_scenarios::{case::Node, fault::HoldGpuMemory, units::Bytes};
 
+use super::holder::PIECE;
 use crate::{
     inject::{Ground, InjectError, Injector, companion::Companion},
     journal::Undo,
-    rank::nccl::cuda::{CudaError, Device, DeviceMemory},
 };
 
 const FAULT: &str = "hold_gpu_memory";
-/// The driver hands memory out in pieces of this size: that much above the margin is there.
-const PIECE: u64 = 2 << 20;
 
 /// A helper process for each GPU that ranks of the nodes use; it takes all but the margin.
 ///
@@ -95,64 +93,5 @@ impl Injector for GpuMemory {
             }
         }
         Ok(())
-    }
-}
-
-/// `ringbreaker hold-gpu-memory`: says `ready`, reads `hold GPU LEAVE` and answers `holds`, reads
-/// `free` and answers `free BYTES`; gives everything back when its standard input closes. Returns the
-/// exit code.
-pub fn hold_gpu() -> i32 {
-    println!("ready");
-    let mut holding: Option<(Device, Vec<DeviceMemory>)> = None;
-    for line in io::stdin().lines() {
-        let Ok(line) = line else { break };
-        match obey(&line, &mut holding) {
-            Ok(answer) => println!("{answer}"),
-            Err(error) => {
-                eprintln!("hold-gpu-memory: {line}: {error}");
-                return 1;
-            }
-        }
-    }
-    // The driver takes everything back when the process ends.
-    0
-}
-
-fn obey(line: &str, holding: &mut Option<(Device, Vec<DeviceMemory>)>) -> Result<String, String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    match words.as_slice() {
-        ["hold", gpu, leave] => {
-            let number = |word: &str| word.parse::<u64>().map_err(|error| error.to_string());
-            let device = Device::open(number(gpu)? as u32).map_err(|error| error.to_string())?;
-            let held = take(&device, number(leave)?).map_err(|error| error.to_string())?;
-            *holding = Some((device, held));
-            Ok("holds".to_owned())
-        }
-        ["free"] => {
-            let (device, _) = holding.as_ref().ok_or("nothing is held yet")?;
-            let (free, _) = device.memory().map_err(|error| error.to_string())?;
-            Ok(format!("free {free}"))
-        }
-        _ => Err("no such order".to_owned()),
-    }
-}
-
-/// Takes plain device memory in ever smaller pieces until no more than `leave` is free.
-fn take(device: &Device, leave: u64) -> Result<Vec<DeviceMemory>, CudaError> {
-    let mut held = Vec::new();
-    let mut piece = u64::MAX;
-    loop {
-        let (free, _) = device.memory()?;
-        let excess = free.saturating_sub(leave);
-        // Whole pieces of the driver's own size; below one there is nothing left to take.
-        piece = piece.min(excess) / PIECE * PIECE;
-        if piece == 0 {
-            return Ok(held);
-        }
-        match device.allocate(piece as usize) {
-            Ok(memory) => held.push(memory),
-            // Memory in one piece may be refused where the same amount in smaller ones is not.
-            Err(_) => piece /= 2,
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     journal::Undo,
     sys::{
         cgroup::{Cgroup, CgroupError},
-        clock, oom,
+        clock, oom, procfs,
     },
 };
 
@@ -21,6 +21,8 @@ const FAULT: &str = "limit_memory";
 /// The limit is this far above what is in use, plus what stays free: the presser has to take it, so
 /// that it is the limit that is felt and not a refusal to set it.
 const HEADROOM: u64 = 8 << 20;
+/// The same where the pressure rises steadily.
+const GRADUAL_HEADROOM: u64 = 64 << 20;
 /// The kernel counts in batches: this much below the aim is there.
 const MARGIN: u64 = 1 << 20;
 /// A rank that frees meanwhile: how often the presser follows.
@@ -31,10 +33,11 @@ const ROUNDS: u32 = 16;
 /// (no CAP_SYS_RESOURCE), the rank is put first in its choice instead.
 ///
 /// Witness: the cgroup's use has come up to the limit less the margin, or its count of OOM kills has
-/// grown and the rank has ended. Effect: the last look that showed neither OOM kill nor end, so that
+/// grown and the rank has ended, or (with swap and nothing left) the kernel has swapped memory of the
+/// cgroup out. Effect: the last look that showed neither OOM kill nor end, so that
 /// what notices the end never seems to come before it; too early by the pause between two looks.
 pub(in crate::inject) struct RankMemory {
-    leave: Bytes,
+    fault: LimitMemory,
     pressed: Vec<Pressed>,
 }
 
@@ -67,6 +70,10 @@ impl RankMemory {
         ranks: Vec<RankProcess>,
         ground: &Ground,
     ) -> Result<RankMemory, InjectError> {
+        if fault.swap && procfs::swap_total().is_ok_and(|swap| swap == Bytes(0)) {
+            let reason = "this machine has no swap (see /proc/swaps); leave out `swap = true`";
+            return Err(InjectError::not_possible(FAULT, reason));
+        }
         let mut pressed = Vec::new();
         for rank in ranks {
             let node = ground.nodes(FAULT, &[rank.node])?;
@@ -79,7 +86,7 @@ impl RankMemory {
             let (before, limit, quiet) = (None, Bytes(0), None);
             pressed.push(Pressed { rank, node, presser, spared, before, limit, quiet });
         }
-        Ok(RankMemory { leave: fault.leave, pressed })
+        Ok(RankMemory { fault: fault.clone(), pressed })
     }
 }
 
@@ -89,18 +96,17 @@ impl Injector for RankMemory {
     }
 
     fn inject(&mut self) -> Result<(), InjectError> {
-        let leave = self.leave;
         for pressed in &mut self.pressed {
             let step = format!("press the memory of rank {}", pressed.rank.rank);
-            pressed.press(leave).map_err(InjectError::step(FAULT, step))?;
+            pressed.press(&self.fault).map_err(InjectError::step(FAULT, step))?;
         }
         Ok(())
     }
 
     fn witness(&mut self) -> Option<String> {
-        let leave = self.leave;
+        let fault = &self.fault;
         let seen: Option<Vec<String>> =
-            self.pressed.iter_mut().map(|pressed| pressed.witness(leave)).collect();
+            self.pressed.iter_mut().map(|pressed| pressed.witness(fault)).collect();
         seen.map(|seen| seen.join(", "))
     }
 
@@ -126,7 +132,9 @@ impl Pressed {
         cgroup.ok_or_else(|| io::Error::other("the rank has no cgroup"))
     }
 
-    fn press(&mut self, leave: Bytes) -> io::Result<()> {
+    fn press(&mut self, fault: &LimitMemory) -> io::Result<()> {
+        let leave = fault.leave;
+        let headroom = if fault.rate.is_some() { GRADUAL_HEADROOM } else { HEADROOM };
         let cgroup = self.cgroup()?;
         let before = Before {
             limit: cgroup.memory_limit().map_err(refused)?,
@@ -140,15 +148,19 @@ impl Pressed {
         self.before = Some(before);
         let cgroup = self.cgroup()?;
         cgroup.join(self.presser.pid()).map_err(refused)?;
-        let wanted = cgroup.memory_usage().map_err(refused)?.0 + HEADROOM + leave.0;
+        let wanted = cgroup.memory_usage().map_err(refused)?.0 + headroom + leave.0;
         let limit = Bytes(before.limit.map_or(wanted, |limit| limit.0.min(wanted)));
-        cgroup.set_memory_limit(Some(limit)).map_err(refused)?;
+        cgroup.set_memory_limit(Some(limit), fault.swap).map_err(refused)?;
         self.limit = limit;
         self.quiet = Some(clock::now());
+        // More than the limit cannot be charged to it, so that is an order to take everything.
+        let all = if leave == Bytes(0) { limit.0 } else { headroom };
+        if let Some(rate) = fault.rate {
+            return self.presser.say(&format!("take {all} at {}", rate.0));
+        }
         if leave == Bytes(0) {
-            // No answer comes: the kernel holds the presser until the OOM killer has made room. More
-            // than the limit cannot be charged to it, so this is an order to take everything.
-            return self.presser.say(&format!("take {}", limit.0));
+            // No answer comes: the kernel holds the presser until the OOM killer has made room.
+            return self.presser.say(&format!("take {all}"));
         }
         self.take_up_to(limit.0.saturating_sub(leave.0))
     }
@@ -166,7 +178,8 @@ impl Pressed {
         Ok(())
     }
 
-    fn witness(&mut self, leave: Bytes) -> Option<String> {
+    fn witness(&mut self, fault: &LimitMemory) -> Option<String> {
+        let leave = fault.leave;
         let Pressed { rank: RankProcess { rank, .. }, limit, .. } = *self;
         let before = self.before.as_ref()?.oom_kills;
         let looked = clock::now();
@@ -179,6 +192,10 @@ impl Pressed {
             // Nobody is left whom the OOM killer may take: a spared presser would wait for ever.
             self.presser.kill().ok()?;
             return Some(format!("the OOM killer acted in the cgroup of rank {rank}, which ended"));
+        }
+        if fault.swap && leave == Bytes(0) {
+            let swapped = self.cgroup().ok()?.swap_usage().ok().filter(|swap| *swap > Bytes(0))?;
+            return Some(format!("{swapped} of the cgroup of rank {rank} are swapped out"));
         }
         let used = self.cgroup().ok()?.memory_usage().ok()?;
         let reached = leave > Bytes(0) && used.0 + leave.0 + MARGIN >= limit.0;
@@ -196,13 +213,13 @@ impl Pressed {
             oom::prefer(self.rank.pid, self.rank.start_time, preference)?;
         }
         let cgroup = self.cgroup()?;
-        cgroup.set_memory_limit(limit).map_err(refused)?;
+        cgroup.set_memory_limit(limit, false).map_err(refused)?;
         let now = cgroup.memory_limit().map_err(refused)?;
         self.before = None;
         Ok((now != limit).then(|| format!("a memory limit of {now:?} instead of {limit:?}")))
     }
 }
 
-fn refused(error: CgroupError) -> io::Error {
+pub(super) fn refused(error: CgroupError) -> io::Error {
     io::Error::other(error.to_string())
 }

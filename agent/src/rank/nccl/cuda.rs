@@ -272,7 +272,7 @@ impl DeviceMemory {
     }
 
     /// Its address on the device.
-    pub(super) const fn address(&self) -> u64 {
+    pub const fn address(&self) -> u64 {
         self.at
     }
 

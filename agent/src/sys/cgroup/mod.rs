@@ -111,19 +111,20 @@ impl Cgroup {
         self.write("cgroup.procs", &pid.to_string(), "move a process into it")
     }
 
-    /// Limits its memory, swap included; none lifts the limit.
+    /// Limits its memory; none lifts the limit. `swap`: what does not fit may go there; without, the
+    /// limit includes swap.
     ///
     /// # Errors
     /// On v1 a limit below what is in use and cannot be reclaimed is refused (`ResourceBusy`); v2
     /// takes it and lets the OOM killer make room.
-    pub fn set_memory_limit(&self, limit: Option<Bytes>) -> Result<(), CgroupError> {
+    pub fn set_memory_limit(&self, limit: Option<Bytes>, swap: bool) -> Result<(), CgroupError> {
         let step = "set the memory limit";
+        let swap = swap || limit.is_none();
         match self.version {
-            Version::V1 => self.set_memory_limit_v1(limit),
+            Version::V1 => self.set_memory_limit_v1(limit, swap),
             Version::V2 => {
-                let swap = self.directory.join("memory.swap.max");
-                if swap.exists() {
-                    let text = if limit.is_some() { "0" } else { "max" };
+                if self.directory.join("memory.swap.max").exists() {
+                    let text = if swap { "max" } else { "0" };
                     self.write("memory.swap.max", text, step)?;
                 }
                 let text = limit.map_or_else(|| "max".to_owned(), |Bytes(n)| n.to_string());
@@ -134,17 +135,17 @@ impl Cgroup {
 
     /// The kernel keeps memory <= memory+swap at every moment, so the order depends on the direction;
     /// instead of asking which it is, the total is lifted first and lowered last.
-    fn set_memory_limit_v1(&self, limit: Option<Bytes>) -> Result<(), CgroupError> {
+    fn set_memory_limit_v1(&self, limit: Option<Bytes>, swap: bool) -> Result<(), CgroupError> {
         let step = "set the memory limit";
         let (memory, total) = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes");
         let text = limit.map_or_else(|| "-1".to_owned(), |Bytes(n)| n.to_string());
         // The file is absent when the kernel does not account swap.
-        let swap = self.directory.join(total).exists();
-        if swap {
+        let accounted = self.directory.join(total).exists();
+        if accounted {
             self.write(total, "-1", step)?;
         }
         self.write(memory, &text, step)?;
-        if swap && limit.is_some() {
+        if accounted && !swap {
             self.write(total, &text, step)?;
         }
         Ok(())
@@ -179,6 +180,48 @@ impl Cgroup {
         })
     }
 
+    /// How much of what it uses is page cache.
+    ///
+    /// # Errors
+    /// When the group is gone.
+    pub fn page_cache(&self) -> Result<Bytes, CgroupError> {
+        let name = match self.version {
+            Version::V1 => "cache",
+            Version::V2 => "file",
+        };
+        Ok(Bytes(field(&self.read("memory.stat")?, name)))
+    }
+
+    /// How much of its memory is swapped out.
+    ///
+    /// # Errors
+    /// When the group is gone.
+    pub fn swap_usage(&self) -> Result<Bytes, CgroupError> {
+        match self.version {
+            Version::V1 => Ok(Bytes(field(&self.read("memory.stat")?, "swap"))),
+            // Absent where the kernel has no swap.
+            Version::V2 if !self.directory.join("memory.swap.current").exists() => Ok(Bytes(0)),
+            Version::V2 => {
+                let text = self.read("memory.swap.current")?;
+                Ok(Bytes(text.trim().parse().unwrap_or(0)))
+            }
+        }
+    }
+
+    /// How often pages were taken from it: by the kernel to make room, and on v1 also when its own
+    /// processes freed them. Counting hits of the limit would not do: v1 counts those of the limit that
+    /// includes swap on some kernels and not on others (6.18: not).
+    ///
+    /// # Errors
+    /// When the group is gone.
+    pub fn pages_taken(&self) -> Result<u64, CgroupError> {
+        let name = match self.version {
+            Version::V1 => "pgpgout",
+            Version::V2 => "pgsteal",
+        };
+        Ok(field(&self.read("memory.stat")?, name))
+    }
+
     /// How many of its processes the OOM killer has ended.
     ///
     /// # Errors
@@ -189,17 +232,6 @@ impl Cgroup {
             Version::V2 => "memory.events",
         };
         Ok(field(&self.read(file)?, "oom_kill"))
-    }
-
-    /// How often its limit was reached.
-    ///
-    /// # Errors
-    /// When the group is gone.
-    pub fn limit_hits(&self) -> Result<u64, CgroupError> {
-        match self.version {
-            Version::V1 => Ok(self.read("memory.failcnt")?.trim().parse().unwrap_or(0)),
-            Version::V2 => Ok(field(&self.read("memory.events")?, "max")),
-        }
     }
 
     /// The processes in it.

@@ -19,7 +19,8 @@ use ringbreaker_scenarios::{
     case::Target,
     fault::{
         Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, Kill, LimitMemory, LimitShm,
-        Loss, MuteListener, NarrowPorts, Partition, Rate, ReadOnlyShm, StaleShm, Stop, TakePort,
+        Loss, MuteListener, NarrowPorts, Partition, PressPageCache, Rate, ReadOnlyShm, StaleShm,
+        Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -127,8 +128,29 @@ fn kinds() -> Vec<(FaultKind, Target)> {
         (FaultKind::ExhaustShmInodes(ExhaustShmInodes { leave: 0 }), node(0)),
         (FaultKind::ReadOnlyShm(ReadOnlyShm {}), node(0)),
         (FaultKind::StaleShm(StaleShm { files: 2, each: Bytes(1 << 20) }), node(0)),
-        (FaultKind::LimitMemory(LimitMemory { leave: Bytes(8 << 20) }), rank(0)),
-        (FaultKind::LimitMemory(LimitMemory { leave: Bytes(0) }), rank(0)),
+        (
+            FaultKind::LimitMemory(LimitMemory { leave: Bytes(8 << 20), ..LimitMemory::default() }),
+            rank(0),
+        ),
+        (
+            FaultKind::LimitMemory(LimitMemory { leave: Bytes(0), ..LimitMemory::default() }),
+            rank(0),
+        ),
+        (
+            FaultKind::LimitMemory(LimitMemory {
+                leave: Bytes(8 << 20),
+                rate: Some(Bytes(256 << 20)),
+                swap: false,
+            }),
+            rank(0),
+        ),
+        (
+            FaultKind::PressPageCache(PressPageCache {
+                room: Bytes(16 << 20),
+                rate: Bytes(512 << 20),
+            }),
+            rank(0),
+        ),
         (FaultKind::Delay(delay), link(0, 1)),
         (FaultKind::Loss(Loss { percent: 50.0 }), link(0, 1)),
         (FaultKind::Rate(Rate { mbit: 0.1 }), link(0, 1)),
@@ -143,7 +165,7 @@ fn every_kind_is_taken_back_by_the_guard_when_its_agent_is_killed() {
     }
     let tested = kinds();
     for name in FaultKind::NAMES {
-        if *name == "hold_gpu_memory" {
+        if matches!(*name, "hold_gpu_memory" | "fragment_gpu_memory") {
             println!("SKIPPED: {name} after the death of its agent: needs a GPU");
         } else {
             assert!(tested.iter().any(|(kind, _)| kind.name() == *name), "{name} is not tested");
@@ -151,7 +173,7 @@ fn every_kind_is_taken_back_by_the_guard_when_its_agent_is_killed() {
     }
     for (kind, target) in tested {
         let name = kind.name();
-        if name == "limit_memory" && !isolation().reasons.is_empty() {
+        if matches!(name, "limit_memory" | "press_page_cache") && !isolation().reasons.is_empty() {
             println!("SKIPPED: {name} after the death of its agent: {:?}", isolation().reasons);
             continue;
         }

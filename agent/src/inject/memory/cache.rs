@@ -1,0 +1,175 @@
+//! Page cache crowds a rank's memory.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::PathBuf,
+};
+
+use ringbreaker_scenarios::{fault::PressPageCache, units::Bytes};
+
+use super::rank::refused;
+use crate::{
+    inject::{Ground, InjectError, Injector, RankProcess, companion::Companion, ground::Targets},
+    journal::Undo,
+    sys::{cgroup::Cgroup, filesystem},
+};
+
+const FAULT: &str = "press_page_cache";
+/// The file is longer than any cgroup is large, so that no page is ever found in the cache again. It is
+/// a hole from end to end: reading one takes memory, and no disk.
+const FILE_SIZE: u64 = 1 << 40;
+/// How often pages must have been taken away: once could be a coincidence.
+const TAKEN: u64 = 64;
+/// The kernel counts in batches: this much below the limit is at the limit.
+const MARGIN: u64 = 1 << 20;
+
+/// The cgroup of each rank gets a limit a little above what it uses, and a helper in the same cgroup
+/// reads a file without end. Page cache is dropped when somebody needs memory, so nobody is killed;
+/// but everybody who takes memory has to drop some first, and pages of the rank's own program that
+/// were not used for a while are dropped too.
+///
+/// Witness: the cgroup uses all that its limit allows, page cache among it, and counts that pages are
+/// taken from it again and again.
+pub(in crate::inject) struct PageCache {
+    fault: PressPageCache,
+    pressed: Vec<Pressed>,
+    file: PathBuf,
+}
+
+/// One rank under pressure.
+struct Pressed {
+    rank: RankProcess,
+    node: Targets,
+    reader: Companion,
+    /// What the cgroup had before the fault; none: not injected.
+    before: Option<Before>,
+    limit: Bytes,
+}
+
+#[derive(Clone, Copy)]
+struct Before {
+    limit: Option<Bytes>,
+    taken: u64,
+}
+
+impl PageCache {
+    /// Makes the file and starts the helpers, idle and outside of the cgroups.
+    pub(in crate::inject) fn new(
+        fault: &PressPageCache,
+        ranks: Vec<RankProcess>,
+        ground: &Ground,
+        id: u32,
+    ) -> Result<PageCache, InjectError> {
+        if filesystem::is_tmpfs(&ground.directory)
+            .map_err(InjectError::step(FAULT, "look at the directory of the case"))?
+        {
+            let reason = "the runs are kept in a tmpfs, whose files are memory and not page cache; \
+                          name another place with --dir";
+            return Err(InjectError::not_possible(FAULT, reason));
+        }
+        let file = ground.directory.join(format!("page-cache-{id}"));
+        File::create(&file)
+            .and_then(|made| made.set_len(FILE_SIZE))
+            .map_err(InjectError::step(FAULT, "make the file to read"))?;
+        let mut cache = PageCache { fault: fault.clone(), pressed: Vec::new(), file };
+        for rank in ranks {
+            let node = ground.nodes(FAULT, &[rank.node])?;
+            if let Some(reason) = node.iter().find_map(|n| n.no_cgroups()) {
+                return Err(InjectError::not_possible(FAULT, reason));
+            }
+            let (reader, _) = Companion::start(ground, "press-page-cache")
+                .map_err(InjectError::step(FAULT, "start the helper that reads"))?;
+            cache.pressed.push(Pressed { rank, node, reader, before: None, limit: Bytes(0) });
+        }
+        Ok(cache)
+    }
+}
+
+impl Drop for PageCache {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.file));
+    }
+}
+
+impl Injector for PageCache {
+    fn undo(&self) -> Vec<Undo> {
+        self.pressed.iter().map(|pressed| pressed.reader.undo()).collect()
+    }
+
+    fn inject(&mut self) -> Result<(), InjectError> {
+        for pressed in &mut self.pressed {
+            let step = format!("press the memory of rank {}", pressed.rank.rank);
+            let order = format!("read {} at {}", self.file.display(), self.fault.rate.0);
+            pressed.press(self.fault.room, &order).map_err(InjectError::step(FAULT, step))?;
+        }
+        Ok(())
+    }
+
+    fn witness(&mut self) -> Option<String> {
+        let seen: Option<Vec<String>> = self.pressed.iter().map(Pressed::witness).collect();
+        seen.map(|seen| seen.join(", "))
+    }
+
+    fn heal(&mut self) -> Result<(), InjectError> {
+        for pressed in &mut self.pressed {
+            let step = format!("take the pressure off rank {}", pressed.rank.rank);
+            let found = pressed.relieve().map_err(InjectError::step(FAULT, step))?;
+            if let Some(found) = found {
+                return Err(InjectError::still_there(FAULT, found));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pressed {
+    fn cgroup(&self) -> io::Result<&Cgroup> {
+        let cgroup = self.node.iter().find_map(|node| node.cgroup(self.rank.rank));
+        cgroup.ok_or_else(|| io::Error::other("the rank has no cgroup"))
+    }
+
+    fn press(&mut self, room: Bytes, order: &str) -> io::Result<()> {
+        let cgroup = self.cgroup()?;
+        let limit = cgroup.memory_limit().map_err(refused)?;
+        let taken = cgroup.pages_taken().map_err(refused)?;
+        self.before = Some(Before { limit, taken });
+        let cgroup = self.cgroup()?;
+        cgroup.join(self.reader.pid()).map_err(refused)?;
+        let wanted = cgroup.memory_usage().map_err(refused)?.0 + room.0;
+        let limit = Bytes(limit.map_or(wanted, |limit| limit.0.min(wanted)));
+        cgroup.set_memory_limit(Some(limit), false).map_err(refused)?;
+        self.limit = limit;
+        self.reader.say(order)
+    }
+
+    fn witness(&self) -> Option<String> {
+        let before = self.before?.taken;
+        let cgroup = self.cgroup().ok()?;
+        let used = cgroup.memory_usage().ok()?;
+        let cached = cgroup.page_cache().ok()?;
+        let taken = cgroup.pages_taken().ok()?.saturating_sub(before);
+        let full = used.0 + MARGIN >= self.limit.0 && cached.0 > MARGIN;
+        (full && taken >= TAKEN).then(|| {
+            let RankProcess { rank, .. } = self.rank;
+            let limit = self.limit;
+            format!(
+                "the cgroup of rank {rank} uses {used} of its limit of {limit}, {cached} of it page \
+                 cache, and has lost pages {taken} times"
+            )
+        })
+    }
+
+    /// What is still in force afterwards; none: nothing.
+    fn relieve(&mut self) -> io::Result<Option<String>> {
+        if !self.reader.kill()? {
+            return Ok(Some(format!("the helper process {}", self.reader.pid())));
+        }
+        let Some(Before { limit, .. }) = self.before else { return Ok(None) };
+        let cgroup = self.cgroup()?;
+        cgroup.set_memory_limit(limit, false).map_err(refused)?;
+        let now = cgroup.memory_limit().map_err(refused)?;
+        self.before = None;
+        Ok((now != limit).then(|| format!("a memory limit of {now:?} instead of {limit:?}")))
+    }
+}
