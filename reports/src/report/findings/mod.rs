@@ -3,6 +3,7 @@
 //! A rule never knows the name of a scenario, a setting or a fault. It speaks only where the
 //! evidence is there; a run without findings is a run in which nothing stood out.
 
+mod alike;
 mod coverage;
 mod noticing;
 mod settings;

@@ -7,6 +7,7 @@ use ringbreaker_scenarios::{
 
 use super::{
     Finding, Run,
+    alike::alike,
     which::{Settings, which},
 };
 use crate::{
@@ -14,8 +15,6 @@ use crate::{
     report::{Cell, Row},
 };
 
-/// Detection times of two values of a setting are told apart when they differ by this factor.
-const APART: f64 = 1.3;
 /// A rank that notices this much later than the first is worth a sentence.
 const LATE: Nanos = Nanos::from_millis(300);
 
@@ -144,9 +143,9 @@ fn by_setting(cells: &[(&Row, &Cell)]) -> Option<String> {
             }
         }
         groups.sort_by_key(|(_, times)| times.iter().min().copied());
-        let alike = |times: &[Nanos]| !apart(times.iter().min(), times.iter().max());
+        let even = |times: &[Nanos]| !apart(times.iter().min(), times.iter().max());
         let explained = groups.len() > 1
-            && groups.iter().all(|(_, times)| alike(times))
+            && groups.iter().all(|(_, times)| even(times))
             && groups.windows(2).all(|pair| apart(pair[0].1.iter().max(), pair[1].1.iter().min()));
         let text = |(value, times): &(&String, Vec<Nanos>)| {
             format!("after {} with {name} = {value}", range(times.iter().copied()))
@@ -157,7 +156,7 @@ fn by_setting(cells: &[(&Row, &Cell)]) -> Option<String> {
 
 fn apart(shorter: Option<&Nanos>, longer: Option<&Nanos>) -> bool {
     match (shorter, longer) {
-        (Some(shorter), Some(longer)) => longer.0 as f64 > shorter.0 as f64 * APART,
+        (Some(shorter), Some(longer)) => longer > shorter && !alike(*shorter, *longer),
         _ => false,
     }
 }

@@ -7,16 +7,11 @@ use ringbreaker_scenarios::{
     words::{Detector, Outcome},
 };
 
-use super::{Finding, Run, which::Settings};
+use super::{Finding, Run, alike::alike, which::Settings};
 use crate::{
     outcome::Spread,
     report::{Cell, Row},
 };
-
-/// Two times are alike when they differ by no more than this factor ...
-const ALIKE_FACTOR: f64 = 1.25;
-/// ... or by no more than this: the poll interval of PyTorch's watchdog and of the rank's.
-const ALIKE_MARGIN: Nanos = Nanos::from_millis(100);
 
 /// Settings that nothing in the backend reads.
 pub(super) fn unread(run: &Run) -> Vec<Finding> {
@@ -105,17 +100,15 @@ impl Behaviour {
     fn is_like(&self, other: &Behaviour) -> bool {
         self.outcome == other.outcome
             && self.detector == other.detector
-            && alike(self.detected, other.detected)
-            && alike(self.ended, other.ended)
+            && both_alike(self.detected, other.detected)
+            && both_alike(self.ended, other.ended)
     }
 }
 
-fn alike(a: Option<Nanos>, b: Option<Nanos>) -> bool {
+/// Both absent, or alike.
+fn both_alike(a: Option<Nanos>, b: Option<Nanos>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => {
-            let (short, long) = (a.min(b), a.max(b));
-            long.0 as f64 <= short.0 as f64 * ALIKE_FACTOR || long.since(short) <= ALIKE_MARGIN
-        }
+        (Some(a), Some(b)) => alike(a, b),
         (a, b) => a.is_none() == b.is_none(),
     }
 }
