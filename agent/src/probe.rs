@@ -100,8 +100,8 @@ impl Ground {
         match kind {
             "kill" | "stop" => Ok(()),
             "take_port" | "mute_listener" | "exhaust_ports" | "narrow_ports" | "limit_shm"
-            | "fill_shm" | "exhaust_shm_inodes" | "read_only_shm" | "stale_shm" | "delay"
-            | "loss" | "rate" | "partition" => match self.isolation {
+            | "fill_shm" | "shift_clock" | "exhaust_shm_inodes" | "read_only_shm" | "stale_shm"
+            | "delay" | "loss" | "rate" | "partition" => match self.isolation {
                 Isolation::Namespaces | Isolation::UserNamespace => Ok(()),
                 Isolation::Plain => Err(format!("no namespaces: {}", self.no_isolation)),
             },

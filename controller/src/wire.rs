@@ -184,7 +184,7 @@ fn kind(kind: &FaultKind) -> v1::fault::Kind {
     use ringbreaker_scenarios::fault::{
         Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FragmentGpuMemory, HoldGpuMemory, Kill,
         LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole,
-        PressPageCache, Rate, ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
+        PressPageCache, Rate, ReadOnlyShm, ShiftClock, Signal, StaleShm, Stop, TakePort,
     };
     use v1::fault::Kind;
     match kind {
@@ -237,6 +237,9 @@ fn kind(kind: &FaultKind) -> v1::fault::Kind {
         FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave, piece }) => {
             let (leave_bytes, piece_bytes) = (leave.0, piece.0);
             Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes, piece_bytes })
+        }
+        FaultKind::ShiftClock(ShiftClock { ahead, behind }) => {
+            Kind::ShiftClock(v1::ShiftClock { ahead_ns: ahead.0, behind_ns: behind.0 })
         }
         FaultKind::Delay(Delay { by, jitter }) => {
             Kind::Delay(v1::Delay { by_ns: by.0, jitter_ns: jitter.0 })

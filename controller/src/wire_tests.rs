@@ -4,7 +4,7 @@ use ringbreaker_scenarios::{
     fault::{
         Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FragmentGpuMemory, HoldGpuMemory, Kill,
         LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole,
-        PressPageCache, Rate, ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
+        PressPageCache, Rate, ReadOnlyShm, ShiftClock, Signal, StaleShm, Stop, TakePort,
     },
     units::Nanos,
     words::{ErrorHandling, Phase},
@@ -130,6 +130,10 @@ fn every_kind_of_fault_has_its_message_with_its_parameters() {
         (
             FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave: six, piece: five }),
             Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes: 6, piece_bytes: 5 }),
+        ),
+        (
+            FaultKind::ShiftClock(ShiftClock { ahead: Nanos(1), behind: Nanos(0) }),
+            Kind::ShiftClock(v1::ShiftClock { ahead_ns: 1, behind_ns: 0 }),
         ),
         (
             FaultKind::Delay(Delay { by: Nanos(7), jitter: Nanos(8) }),

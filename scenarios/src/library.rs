@@ -51,6 +51,7 @@ const ALL: &[Shipped] = shipped![
     "memory-limit",
     "gpu-memory",
     "gpu-fragmentation",
+    "clock-shift",
     "delay",
     "loss",
     "rate",

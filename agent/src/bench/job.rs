@@ -85,7 +85,7 @@ pub(super) fn run(
     let members: Vec<Member> =
         (0..machine.world).map(|rank| start(machine, workload, rank)).collect::<Result<_, _>>()?;
     let mut job = Job { machine, members };
-    job.until_all(|said| matches!(said, FromRank::Ready))?;
+    job.until_all(|said| matches!(said, FromRank::Ready { .. }))?;
     job.say(0, &ToRank::MakeId)?;
     let id = match job.until(0, |said| matches!(said, FromRank::Id { .. }))? {
         FromRank::Id { id } => id,

@@ -4,6 +4,8 @@ use std::{fmt, path::PathBuf};
 
 use ringbreaker_scenarios::{
     case::{ClusterPlan, FaultPlan, Node, NodeLimits, Rank, RankPlan, WorkloadPlan},
+    fault::FaultKind,
+    units::Nanos,
     words::Backend,
 };
 use serde::{Deserialize, Serialize};
@@ -63,6 +65,21 @@ impl Assignment {
     /// The node a rank runs on; ranks fill nodes in order.
     pub fn node_of(&self, rank: Rank) -> Node {
         rank / self.cluster.ranks_per_node
+    }
+
+    /// What faults add to the clocks of a rank, in nanoseconds.
+    pub fn clock_offset(&self, rank: Rank) -> i64 {
+        let shifts = self.faults.iter().filter(|fault| fault.target.ranks.contains(&rank));
+        let offset = |fault: &FaultPlan| match &fault.kind {
+            FaultKind::ShiftClock(shift) => shift.offset(),
+            _ => 0,
+        };
+        shifts.map(offset).sum()
+    }
+
+    /// What the agent's clock read when that of a rank read this.
+    pub fn agents_time(&self, rank: Rank, at: Nanos) -> Nanos {
+        Nanos(at.0.saturating_add_signed(self.clock_offset(rank).saturating_neg()))
     }
 
     /// The ranks of a node.

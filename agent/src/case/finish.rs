@@ -133,7 +133,8 @@ fn await_exits(life: &mut Life<'_>) {
         let left = deadline.saturating_duration_since(Instant::now());
         match life.heard.recv_timeout(left) {
             Ok(Input::Said { rank, said: FromRank::Observed(event), .. }) => {
-                life.history.note(event.at, Some(rank), event.what);
+                let at = life.assignment.agents_time(rank, event.at);
+                life.history.note(at, Some(rank), event.what);
             }
             Ok(Input::Exited { rank, at, status }) => {
                 let by_harness = life.ranks.exited(rank, status);
@@ -157,7 +158,13 @@ fn note_ops(assignment: &Assignment, rank: Rank, history: &mut History) {
         return;
     }
     match blackbox::read(&path) {
-        Ok(summary) => history.note(clock::now(), Some(rank), What::Ops(summary)),
+        Ok(mut summary) => {
+            for op in &mut summary.last {
+                op.enqueued = assignment.agents_time(rank, op.enqueued);
+                op.ended = op.ended.map(|ended| assignment.agents_time(rank, ended));
+            }
+            history.note(clock::now(), Some(rank), What::Ops(summary));
+        }
         Err(error) => {
             let line = format!("ringbreaker could not read the black box of this rank: {error}");
             history.note(clock::now(), Some(rank), What::Log { line });

@@ -251,7 +251,10 @@ impl<'a> Life<'a> {
         prepared: &mut Option<Answer>,
     ) -> Option<Stop> {
         match said {
-            FromRank::Ready => return self.ready(rank, prepared),
+            FromRank::Ready { clock } => {
+                self.ranks.told_clock(rank, clock, at);
+                return self.ready(rank, prepared);
+            }
             FromRank::Id { id } => self.ranks.tell_all(&ToRank::Init { id }),
             FromRank::WarmedUp => self.warmed_up(rank, at),
             FromRank::Observed(event) => self.observed(rank, event),
@@ -309,7 +312,7 @@ impl<'a> Life<'a> {
             }
             _ => None,
         };
-        self.history.note(event.at, Some(rank), event.what);
+        self.history.note(self.assignment.agents_time(rank, event.at), Some(rank), event.what);
         if let Some(input) = input {
             self.feed(input);
         }

@@ -32,9 +32,10 @@ use crate::{
     rank::protocol::{FromRank, RANK_FD, RankSpec, ToRank},
     sys::{
         clock,
-        process::{self, Process, SpawnRequest, Stdio},
+        process::{self, Entry, Process, SpawnRequest, Stdio},
         signal::Signal,
         thread::urgent,
+        timens,
     },
 };
 
@@ -50,6 +51,8 @@ struct Member {
     exited: bool,
     /// Whether the harness ended it.
     killed: bool,
+    /// How far its clock was ahead of ours when it told; none: it has not.
+    clock_ahead: Option<i64>,
 }
 
 /// All ranks of a case, in order. Dropping them ends them.
@@ -87,8 +90,16 @@ impl Ranks {
                 node: assignment.node_of(rank),
                 pid: member.process.pid,
                 start_time: member.process.start_time,
+                clock_ahead: member.clock_ahead,
             })
             .collect()
+    }
+
+    /// A rank told its clock, which was heard at `at`.
+    pub(super) fn told_clock(&mut self, rank: Rank, clock: Nanos, at: Nanos) {
+        if let Some(member) = self.members.get_mut(rank as usize) {
+            member.clock_ahead = Some(clock.0.wrapping_sub(at.0).cast_signed());
+        }
     }
 
     /// Says something to one rank. A rank that is gone hears nothing, and its end is news of its own.
@@ -159,7 +170,9 @@ fn start(
         .set_write_timeout(Some(WRITE_LIMIT))
         .map_err(CaseError::step("set up the socket of a rank"))?;
     let listening = socket.try_clone().map_err(CaseError::step("set up the socket of a rank"))?;
-    let entry = site.nodes.get(assignment.node_of(rank) as usize).map(|node| node.entry(rank));
+    let node = site.nodes.get(assignment.node_of(rank) as usize);
+    let time = clocks(assignment.clock_offset(rank))?;
+    let entry = node.map(|node| Entry { time, ..node.entry(rank) });
     let request = SpawnRequest {
         program: program.to_owned(),
         args: ["rank".into(), "--spec".into(), spec.into()].into(),
@@ -177,7 +190,19 @@ fn start(
         .name(format!("rank-{rank}"))
         .spawn(move || listen(rank, listening, &watched, &heard))
         .map_err(CaseError::step("start a thread"))?;
-    Ok(Member { process, socket, exited: false, killed: false })
+    Ok(Member { process, socket, exited: false, killed: false, clock_ahead: None })
+}
+
+/// The time namespace of a rank whose clocks are shifted.
+fn clocks(offset: i64) -> Result<Option<Arc<OwnedFd>>, CaseError> {
+    if offset == 0 {
+        return Ok(None);
+    }
+    let made = timens::shifted(offset).map_err(CaseError::step(
+        "make a time namespace (shift_clock needs Linux 5.6, root or a user namespace, and a clock \
+         that does not fall below zero)",
+    ))?;
+    Ok(Some(Arc::new(made)))
 }
 
 fn rank_spec(assignment: &Assignment, rank: Rank, equipment: &Equipment) -> RankSpec {

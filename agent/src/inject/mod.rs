@@ -9,6 +9,7 @@
 //! the agent (a stopped process, a helper, a cgroup) is journalled, because the tie is the kernel's
 //! word and the journal is ours.
 
+mod clock;
 mod companion;
 mod ground;
 pub mod memory;
@@ -75,6 +76,7 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::HoldGpuMemory(fault) => {
             Box::new(memory::GpuMemory::new(fault, &plan.target.nodes, ground)?)
         }
+        FaultKind::ShiftClock(fault) => Box::new(clock::Shifted::new(fault, ranks()?)),
         FaultKind::Delay(fault) => shaped(network::Effect::delay(fault))?,
         FaultKind::Loss(fault) => shaped(network::Effect::loss(fault))?,
         FaultKind::Rate(fault) => shaped(network::Effect::rate(fault))?,
@@ -121,6 +123,9 @@ pub struct RankProcess {
     /// Its start time in clock ticks since boot (field 22 of /proc/PID/stat), which tells it from a
     /// later process with the same id.
     pub start_time: u64,
+    /// How far its CLOCK_MONOTONIC was ahead of the agent's, in nanoseconds, by its own reading when it
+    /// was ready; none: it has not told.
+    pub clock_ahead: Option<i64>,
 }
 
 /// Why a fault could not be injected or healed.

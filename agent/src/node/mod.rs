@@ -173,6 +173,7 @@ impl VirtualNode {
     pub fn entry(&self, rank: Rank) -> Entry {
         Entry {
             namespaces: self.inside.as_ref().map(|inside| Arc::clone(&inside.namespaces)),
+            time: None,
             cgroup_procs: self.cgroup(rank).map(Cgroup::procs_files).unwrap_or_default(),
             nofile: self.nofile,
         }

@@ -109,7 +109,7 @@ fn prepare(path: &Path) -> Result<i32, RankError> {
     };
     life.link().observe(What::Stack { versions: library.versions() });
     life.link().observe(What::PhaseEntered { phase: Phase::BeforeInit });
-    life.link().say(&FromRank::Ready);
+    life.link().say(&FromRank::Ready { clock: crate::sys::clock::now() });
     if !spec.watchdog.blocking_wait {
         watchdog::start(&life).map_err(set_up)?;
     }

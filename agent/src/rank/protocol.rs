@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use ringbreaker_scenarios::{
     case::{Rank, WatchdogPlan, WorkloadPlan},
     event::Event,
+    units::Nanos,
     words::Backend,
 };
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,10 @@ pub enum ToRank {
 #[serde(rename_all = "kebab-case")]
 pub enum FromRank {
     /// The process is up and holds its device.
-    Ready,
+    Ready {
+        /// Its reading of CLOCK_MONOTONIC.
+        clock: Nanos,
+    },
     /// The unique id, in hexadecimal.
     Id {
         /// The id.

@@ -5,7 +5,7 @@
 //!
 //! - [`clock`], [`thread`]: CLOCK_MONOTONIC and the scheduling of one thread;
 //! - [`process`], [`procfs`], [`signal`]: children that die with the agent, and who is who;
-//! - [`namespace`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
+//! - [`namespace`], [`timens`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
 //! - [`tun`], [`interface`], [`netlink`], [`sysctl`]: its network;
 //! - [`filesystem`]: how full a file system is; [`oom`]: whom the OOM killer takes; [`sockets`],
 //!   [`reuseport`]: who listens, and who gets the connections.
@@ -25,5 +25,6 @@ pub mod signal;
 pub mod sockets;
 pub mod sysctl;
 pub mod thread;
+pub mod timens;
 pub mod tun;
 pub mod userns;

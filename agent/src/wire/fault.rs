@@ -6,7 +6,7 @@ use ringbreaker_scenarios::{
     fault::{
         ActsOn, Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, FragmentGpuMemory,
         HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition,
-        PortRole, PressPageCache, Rate, ReadOnlyShm, Signal, StaleShm, Stop, TakePort,
+        PortRole, PressPageCache, Rate, ReadOnlyShm, ShiftClock, Signal, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -107,6 +107,10 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
         Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes, piece_bytes }) => {
             let (leave, piece) = (Bytes(leave_bytes), Bytes(piece_bytes));
             FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave, piece })
+        }
+        Kind::ShiftClock(v1::ShiftClock { ahead_ns, behind_ns }) => {
+            let (ahead, behind) = (Nanos(ahead_ns), Nanos(behind_ns));
+            FaultKind::ShiftClock(ShiftClock { ahead, behind })
         }
         Kind::Delay(v1::Delay { by_ns, jitter_ns }) => {
             FaultKind::Delay(Delay { by: Nanos(by_ns), jitter: Nanos(jitter_ns) })

@@ -5,6 +5,7 @@ use std::{
     error::Error,
     fs, io,
     net::{SocketAddr, TcpStream},
+    os::fd::OwnedFd,
     path::Path,
     process::{Child, Command},
     sync::Arc,
@@ -20,12 +21,13 @@ use ringbreaker_agent::{
     node::{self, NodeSpec, VirtualNode},
     recover,
     sys::{
-        process::{self, Process, SpawnRequest},
-        procfs,
+        process::{self, Entry, Process, SpawnRequest},
+        procfs, timens,
     },
 };
 use ringbreaker_scenarios::{
     case::{FaultPlan, NodeLimits},
+    fault::FaultKind,
     units::Bytes,
 };
 use serde_json::json;
@@ -64,7 +66,11 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
     let (nodes, fabric) = build(directory)?;
     let cgroups: Vec<_> = nodes.iter().flat_map(VirtualNode::cgroup_paths).collect();
     journal.record(&Undo::RemoveCgroup { paths: cgroups.clone() })?;
-    let processes = [spawn(&nodes[0], Some("10.77.0.2:9"))?, spawn(&nodes[1], None)?];
+    let time = match &plan.kind {
+        FaultKind::ShiftClock(shift) => Some(Arc::new(timens::shifted(shift.offset())?)),
+        _ => None,
+    };
+    let processes = [spawn(&nodes[0], Some("10.77.0.2:9"), time)?, spawn(&nodes[1], None, None)?];
     let mut ranks: Vec<RankProcess> = (0..2).zip(&processes).map(rank_process).collect();
     // Rank 1 is not tied to this process by the kernel, so that only the guard can continue it.
     let untied = Untied(Command::new(std::env::current_exe()?).args(["rank", "4096"]).spawn()?);
@@ -127,14 +133,24 @@ fn build(directory: &Path) -> Result<Built, Box<dyn Error>> {
     Ok((Arc::new(nodes), Arc::new(Fabric::start(ports, 7)?)))
 }
 
-fn spawn(node: &VirtualNode, send_to: Option<&str>) -> Result<Process, Box<dyn Error>> {
+fn spawn(
+    node: &VirtualNode,
+    send_to: Option<&str>,
+    time: Option<Arc<OwnedFd>>,
+) -> Result<Process, Box<dyn Error>> {
     let hold = (16 << 20).to_string();
     let args = ["rank", &*hold].into_iter().chain(send_to).map(Into::into).collect();
     let program = std::env::current_exe()?;
-    let entry = Some(node.entry(node.node()));
+    let entry = Some(Entry { time, ..node.entry(node.node()) });
     Ok(process::spawn(SpawnRequest { program, args, entry, ..SpawnRequest::default() })?)
 }
 
 fn rank_process((rank, process): (u32, &Process)) -> RankProcess {
-    RankProcess { rank, node: rank, pid: process.pid, start_time: process.start_time }
+    RankProcess {
+        rank,
+        node: rank,
+        pid: process.pid,
+        start_time: process.start_time,
+        clock_ahead: None,
+    }
 }

@@ -30,6 +30,10 @@ fn main() {
         }
         ["leave-under-watch", nccl] => leaver::play(Path::new(nccl)),
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
+        ["tell-clock"] => {
+            println!("{}", ringbreaker_agent::sys::clock::now().0);
+            0
+        }
         ["rank", hold] => rank::play(hold, None),
         ["rank", hold, send_to] => rank::play(hold, Some(send_to)),
         ["serve", controller, state] => serve::serve(controller, Path::new(state)),

@@ -2,6 +2,7 @@
 //! wire, one injector in the agent and one row in docs/faults.md; the compiler or a test says when
 //! one of them is missing.
 
+pub mod clock;
 pub mod memory;
 pub mod network;
 pub mod port;
@@ -11,6 +12,7 @@ pub mod shm;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use clock::ShiftClock;
 pub use memory::{FragmentGpuMemory, HoldGpuMemory, LimitMemory, PressPageCache};
 pub use network::{Delay, Loss, Partition, Rate};
 pub use port::{ExhaustPorts, MuteListener, NarrowPorts, PortRole, TakePort};
@@ -51,6 +53,8 @@ pub enum FaultKind {
     HoldGpuMemory(HoldGpuMemory),
     /// What is free of a GPU's memory is in pieces.
     FragmentGpuMemory(FragmentGpuMemory),
+    /// A rank's clock differs from that of the others.
+    ShiftClock(ShiftClock),
     /// Packets of a link arrive late.
     Delay(Delay),
     /// Packets of a link are lost.
@@ -80,6 +84,7 @@ impl FaultKind {
             FaultKind::PressPageCache(_) => "press_page_cache",
             FaultKind::HoldGpuMemory(_) => "hold_gpu_memory",
             FaultKind::FragmentGpuMemory(_) => "fragment_gpu_memory",
+            FaultKind::ShiftClock(_) => "shift_clock",
             FaultKind::Delay(_) => "delay",
             FaultKind::Loss(_) => "loss",
             FaultKind::Rate(_) => "rate",
@@ -104,6 +109,7 @@ impl FaultKind {
         "press_page_cache",
         "hold_gpu_memory",
         "fragment_gpu_memory",
+        "shift_clock",
         "delay",
         "loss",
         "rate",
@@ -127,6 +133,7 @@ impl FaultKind {
                 "end the helper, lift the limit"
             }
             FaultKind::HoldGpuMemory(_) | FaultKind::FragmentGpuMemory(_) => "end the holder",
+            FaultKind::ShiftClock(_) => "goes with the rank",
             FaultKind::Delay(_)
             | FaultKind::Loss(_)
             | FaultKind::Rate(_)
@@ -140,7 +147,8 @@ impl FaultKind {
             FaultKind::Kill(_)
             | FaultKind::Stop(_)
             | FaultKind::LimitMemory(_)
-            | FaultKind::PressPageCache(_) => ActsOn::Ranks,
+            | FaultKind::PressPageCache(_)
+            | FaultKind::ShiftClock(_) => ActsOn::Ranks,
             FaultKind::TakePort(_)
             | FaultKind::MuteListener(_)
             | FaultKind::ExhaustPorts(_)

@@ -166,6 +166,7 @@ fn life(
     let cannot = match kind {
         Some(FaultKind::Kill(_)) => Some("a killed rank does not come back"),
         Some(FaultKind::LimitShm(_)) => Some("the size of /dev/shm holds for the whole case"),
+        Some(FaultKind::ShiftClock(_)) => Some("a rank keeps its clocks for as long as it lives"),
         _ => None,
     };
     if let (Some(at), Some(reason)) = (lasts_at, cannot) {
@@ -191,6 +192,7 @@ fn check_when(kind: &FaultKind, when: Trigger, span: &Range<usize>, c: &mut Coll
         FaultKind::TakePort(port) if port.port.is_none() => {
             "the port is bound in init; taken later, it hits nobody"
         }
+        FaultKind::ShiftClock(_) => "a process gets its clocks when it begins",
         FaultKind::MuteListener(_) => {
             "connections go to the one of several listeners that was there first"
         }

@@ -1,5 +1,6 @@
 //! `inject.KIND = { ... }`: the kind of a fault and its parameters.
 
+mod clock;
 mod memory;
 mod port;
 mod shm;
@@ -55,6 +56,7 @@ pub(super) fn kind(t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<FaultKind>
             leave(&mut t, c).map(|leave| FaultKind::HoldGpuMemory(HoldGpuMemory { leave }))
         }
         "fragment_gpu_memory" => memory::fragment(&mut t, c).map(FaultKind::FragmentGpuMemory),
+        "shift_clock" => clock::shift(&mut t, c).map(FaultKind::ShiftClock),
         "delay" => delay(&mut t, c).map(FaultKind::Delay),
         "loss" => number(&mut t, "percent", "percent = 1", 100.0, c)
             .map(|percent| FaultKind::Loss(Loss { percent })),

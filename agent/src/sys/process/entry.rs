@@ -1,6 +1,6 @@
 //! What a child does between fork and the beginning of its program.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use crate::sys::namespace::Namespaces;
 
@@ -9,6 +9,8 @@ use crate::sys::namespace::Namespaces;
 pub struct Entry {
     /// Mount and network namespace to enter.
     pub namespaces: Option<Arc<Namespaces>>,
+    /// Time namespace to enter.
+    pub time: Option<Arc<OwnedFd>>,
     /// `cgroup.procs` files of the cgroup to join, one a hierarchy.
     pub cgroup_procs: Vec<PathBuf>,
     /// Soft and hard limit of open descriptors.

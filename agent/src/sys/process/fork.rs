@@ -28,11 +28,12 @@ use super::{Entry, Process, SpawnError, SpawnRequest, Stdio, pidfd};
 use crate::sys::{namespace::Namespaces, procfs};
 
 /// The steps of the child, in order; an error report names one by its position.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "tie its life to the agent",
     "join the cgroup",
     "enter the mount namespace",
     "enter the network namespace",
+    "enter the time namespace",
     "change to its working directory",
     "set the limit of open descriptors",
     "place its descriptors",
@@ -46,6 +47,7 @@ struct Prepared {
     envp: Vec<CString>,
     directory: CString,
     namespaces: Option<Arc<Namespaces>>,
+    time: Option<Arc<OwnedFd>>,
     procs: Vec<File>,
     nofile: Option<u64>,
     /// Source (above every target) and target.
@@ -103,7 +105,7 @@ fn read_report(report: OwnedFd) -> io::Result<Option<(&'static str, io::Error)>>
 impl Prepared {
     fn from_request(request: SpawnRequest) -> io::Result<Prepared> {
         let SpawnRequest { program, args, env, env_remove, directory, fds, entry, .. } = request;
-        let Entry { namespaces, cgroup_procs, nofile } = entry.unwrap_or_default();
+        let Entry { namespaces, time, cgroup_procs, nofile } = entry.unwrap_or_default();
         let directory = directory.map_or_else(env::current_dir, Ok)?;
         let mut argv = vec![c_string(program.as_os_str().as_bytes())?];
         for arg in &args {
@@ -129,6 +131,7 @@ impl Prepared {
             envp: environment(env, &env_remove)?,
             directory: c_string(directory.as_os_str().as_bytes())?,
             namespaces,
+            time,
             procs: cgroup_procs.iter().map(|p| open_to_write(p)).collect::<io::Result<_>>()?,
             nofile,
             moves,
@@ -224,18 +227,23 @@ unsafe fn steps(
                 return (3, Errno::last());
             }
         }
-        if libc::chdir(prepared.directory.as_ptr()) != 0 {
+        if let Some(time) = &prepared.time
+            && libc::setns(time.as_raw_fd(), libc::CLONE_NEWTIME) != 0
+        {
             return (4, Errno::last());
+        }
+        if libc::chdir(prepared.directory.as_ptr()) != 0 {
+            return (5, Errno::last());
         }
         if let Some(limit) = prepared.nofile {
             let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
             if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) != 0 {
-                return (5, Errno::last());
+                return (6, Errno::last());
             }
         }
         for (source, target) in &prepared.moves {
             if libc::dup2(source.as_raw_fd(), *target) < 0 {
-                return (6, Errno::last());
+                return (7, Errno::last());
             }
         }
         // Anything that a library of the agent left open without CLOEXEC is not for the child.
@@ -244,7 +252,7 @@ unsafe fn steps(
         libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
         libc::execve(prepared.program.as_ptr(), argv.as_ptr(), envp.as_ptr());
     }
-    (7, Errno::last())
+    (8, Errno::last())
 }
 
 /// Rust ignores SIGPIPE and its runtime may have blocked signals; programs expect neither.

@@ -19,8 +19,8 @@ use ringbreaker_scenarios::{
     case::Target,
     fault::{
         Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, Kill, LimitMemory, LimitShm,
-        Loss, MuteListener, NarrowPorts, Partition, PressPageCache, Rate, ReadOnlyShm, StaleShm,
-        Stop, TakePort,
+        Loss, MuteListener, NarrowPorts, Partition, PressPageCache, Rate, ReadOnlyShm, ShiftClock,
+        StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -148,6 +148,13 @@ fn kinds() -> Vec<(FaultKind, Target)> {
             FaultKind::PressPageCache(PressPageCache {
                 room: Bytes(16 << 20),
                 rate: Bytes(512 << 20),
+            }),
+            rank(0),
+        ),
+        (
+            FaultKind::ShiftClock(ShiftClock {
+                ahead: Nanos::from_secs(3600),
+                behind: Nanos::ZERO,
             }),
             rank(0),
         ),

@@ -2,6 +2,7 @@
 //! killed. GPU memory needs a GPU and is printed as skipped without one.
 
 mod audit;
+mod clock;
 mod crash;
 mod documented;
 mod guard;

@@ -100,6 +100,7 @@ impl Rig {
             node: rank,
             pid: process.pid,
             start_time: process.start_time,
+            clock_ahead: None,
         });
         let ground = Ground::new(
             Arc::clone(&nodes),

@@ -108,7 +108,7 @@ fn converse(socket: UnixStream) -> Vec<What> {
     let mut line = String::new();
     while ears.read_line(&mut line).unwrap() > 0 {
         match serde_json::from_str(&line).unwrap() {
-            FromRank::Ready => say(&ToRank::MakeId),
+            FromRank::Ready { .. } => say(&ToRank::MakeId),
             FromRank::Id { id } => say(&ToRank::Init { id }),
             FromRank::WarmedUp => say(&ToRank::Go),
             FromRank::Observed(event) => seen.push(event.what),

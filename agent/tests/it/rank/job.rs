@@ -99,7 +99,7 @@ impl Plan {
         let mut ranks: Vec<Player> =
             (0..self.world).map(|rank| self.spawn(rank, &directory)).collect();
         for rank in &mut ranks {
-            rank.until("ready", |said| matches!(said, FromRank::Ready).then_some(()));
+            rank.until("ready", |said| matches!(said, FromRank::Ready { .. }).then_some(()));
         }
         Job { ranks, _plan: self, _directory: directory }
     }
