@@ -57,6 +57,7 @@ pub(crate) fn because(why: EndReason) -> &'static str {
         EndReason::Cap => "cap",
         EndReason::Interrupted => "interrupted",
         EndReason::AgentLost => "agent-lost",
+        EndReason::Unexposed => "unexposed",
         EndReason::Unavailable => "unavailable",
     }
 }

@@ -181,6 +181,7 @@ fn the_reason_of_a_finish_is_the_word_that_events_use() {
         EndReason::Cap,
         EndReason::Interrupted,
         EndReason::AgentLost,
+        EndReason::Unexposed,
         EndReason::Unavailable,
     ] {
         assert_eq!(serde_json::to_value(why).unwrap(), because(why));

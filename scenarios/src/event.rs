@@ -65,6 +65,8 @@ pub enum What {
     /// the injector knows it (a signal was given to the kernel, the fabric took the first packet), else
     /// the moment at which the witness saw it.
     FaultWitnessed { fault: u32, evidence: String },
+    /// The fault cannot touch what carries data between the ranks; it was not injected.
+    FaultUnexposed { fault: u32, reason: String },
     /// No evidence was found before the fault ended.
     FaultUnwitnessed { fault: u32, reason: String },
     /// The injector failed; whatever it had done is undone.
@@ -182,6 +184,8 @@ pub enum EndReason {
     Interrupted,
     /// The agent or the controller was lost.
     AgentLost,
+    /// None of its faults can be felt: nothing was left to wait for.
+    Unexposed,
     /// It never began.
     Unavailable,
 }

@@ -9,12 +9,14 @@
 //! - [`settings`]: who reads which setting, and what it does;
 //! - [`case`]: the plan of one case, which agents carry out and reports are written about;
 //! - [`fault`]: one description a fault kind;
+//! - [`exposure`]: whether a fault can be felt, given what carries data;
 //! - [`event`]: what can be observed while a case runs, the entries of the history;
 //! - [`words`]: the closed vocabularies (backend, phase, outcome, detector, verdict, ...);
 //! - [`units`]: durations and sizes as people write them.
 
 pub mod case;
 pub mod event;
+pub mod exposure;
 pub mod fault;
 pub mod library;
 mod nearest;

@@ -122,7 +122,9 @@ fn heal_reason(because: EndReason) -> HealReason {
     match because {
         EndReason::AgentLost => HealReason::LeaseExpired,
         EndReason::Interrupted => HealReason::Interrupted,
-        EndReason::RanksGone | EndReason::Cap | EndReason::Unavailable => HealReason::CaseEnded,
+        EndReason::RanksGone | EndReason::Cap | EndReason::Unexposed | EndReason::Unavailable => {
+            HealReason::CaseEnded
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
 use ringbreaker_scenarios::{
     case::Rank,
     event::{EndReason, Event, ExitStatus, What},
+    exposure::Transports,
     units::Nanos,
     words::Backend,
 };
@@ -21,6 +22,7 @@ use super::{
     Assignment, CaseError, Surroundings,
     environment::{self, Log},
     equipment::{self, Equipment},
+    exposed::unexposed,
     faults::Faults,
     finish,
     history::History,
@@ -57,6 +59,8 @@ pub(super) struct Life<'a> {
     pub(super) faults: Option<Faults>,
     stage: Stage,
     warm: BTreeSet<Rank>,
+    /// What carries data, as far as ranks have told.
+    transports: Transports,
 }
 
 /// How far it has come.
@@ -168,6 +172,7 @@ impl<'a> Life<'a> {
             faults: None,
             stage,
             warm,
+            transports: Transports::default(),
         })
     }
 
@@ -300,11 +305,24 @@ impl<'a> Life<'a> {
         if self.warm.len() == self.assignment.world() as usize {
             self.ranks.tell_all(&ToRank::Go);
             self.history.note(at, None, What::Steady);
+            self.withdraw_unexposed();
             self.feed(triggers::Input::Steady);
         }
     }
 
+    /// Faults that cannot touch what carries data, now that this is known, are not injected.
+    fn withdraw_unexposed(&mut self) {
+        let Assignment { backend, faults, .. } = self.assignment;
+        for (fault, reason) in unexposed(*backend, faults, &self.transports) {
+            self.history.now(What::FaultUnexposed { fault, reason });
+            self.feed(triggers::Input::Unexposed(fault));
+        }
+    }
+
     fn observed(&mut self, rank: Rank, event: Event) {
+        if let What::Transport { name } = &event.what {
+            self.transports.add(name);
+        }
         let input = match event.what {
             What::PhaseEntered { phase } => Some(triggers::Input::Phase(rank, phase)),
             What::IterationReached { iteration } => {

@@ -17,6 +17,7 @@ mod assignment;
 mod environment;
 mod equipment;
 mod error;
+mod exposed;
 mod faults;
 mod finish;
 mod history;

@@ -36,6 +36,8 @@ pub(super) enum Input {
     Injected(FaultId),
     /// The injector failed and took back what it had done.
     Failed(FaultId),
+    /// The fault cannot be felt: it is not to fire.
+    Unexposed(FaultId),
     /// The fault took effect.
     Witnessed(FaultId),
     /// The controller was heard.
@@ -102,6 +104,7 @@ impl Triggers {
                 other => other,
             }),
             Input::Failed(id) => self.live(id, |_| Life::Over),
+            Input::Unexposed(id) => self.withdraw(id),
             Input::End(reason) => return self.end(reason),
             Input::Began | Input::Phase(..) | Input::Iteration(..) | Input::Tick => {}
         }
@@ -127,6 +130,16 @@ impl Triggers {
             && !matches!(fault.life, Life::Waiting { .. } | Life::Over)
         {
             fault.life = change(fault.life);
+        }
+    }
+
+    /// Keeps a fault that waits from firing.
+    fn withdraw(&mut self, id: FaultId) {
+        let fault = self.faults.iter_mut().find(|fault| fault.plan.id == id);
+        if let Some(fault) = fault
+            && matches!(fault.life, Life::Waiting { .. })
+        {
+            fault.life = Life::Over;
         }
     }
 

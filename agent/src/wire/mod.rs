@@ -73,7 +73,7 @@ pub(crate) fn end_reason(text: &str) -> Result<EndReason, WireError> {
         WireError::value(
             "the reason to finish",
             format!("{text:?}"),
-            "one of ranks-gone, cap, interrupted, agent-lost, unavailable",
+            "one of ranks-gone, cap, interrupted, agent-lost, unexposed, unavailable",
         )
     })
 }

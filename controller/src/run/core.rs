@@ -86,6 +86,8 @@ pub(crate) enum Fate {
 /// What the core needs to know about a case.
 struct Facts {
     world: u32,
+    /// How many faults it has.
+    faults: usize,
     /// Ranks that the plan stops for good, by the fault that does; they cannot end by themselves.
     stopped: BTreeMap<u32, Vec<Rank>>,
     cap: Nanos,
@@ -114,6 +116,7 @@ impl Core {
     ) -> Core {
         let facts = |plan: &CasePlan, first: u32| Facts {
             world: plan.world(),
+            faults: plan.faults.len(),
             stopped: plan
                 .faults
                 .iter()
@@ -227,12 +230,16 @@ impl Core {
             (What::FaultWitnessed { fault, .. }, _) => {
                 held.witnessed.insert(*fault);
             }
+            (What::FaultUnexposed { fault, .. }, _) => {
+                held.unexposed.insert(*fault);
+            }
             _ => {}
         }
         held.events.push(event);
         let running = matches!(held.stage, Stage::Running { .. });
         let (mut gone, untold) = (held.exited.clone(), held.detected && !held.abort_told);
         let witnessed = held.witnessed.clone();
+        let unexposed = held.unexposed.len();
         let Some(facts) = self.cases.get(&case.index) else { return };
         // Whoever is stopped for good has nothing left to do in this case: waiting for the cap would
         // show nothing more.
@@ -240,6 +247,9 @@ impl Core {
         gone.extend(held_up.flat_map(|(_, ranks)| ranks));
         if running && all_gone(&gone, facts.world) {
             self.finish(now, agent, EndReason::RanksGone, out);
+        } else if running && unexposed > 0 && unexposed == facts.faults {
+            // Nothing will happen any more that is worth the time.
+            self.finish(now, agent, EndReason::Unexposed, out);
         } else if running && untold && facts.coordinated_abort {
             if let Some(held) = self.held(agent) {
                 held.abort_told = true;

@@ -93,6 +93,21 @@ fn witnessed() -> What {
 }
 
 #[test]
+fn a_case_none_of_whose_faults_can_be_felt_is_not_waited_for() {
+    let unexposed = |fault| What::FaultUnexposed { fault, reason: "data goes by P2P".to_owned() };
+    let mut game = Game::with(1, |plan| {
+        let mut second = plan.faults[0].clone();
+        second.id = 1;
+        plan.faults.push(second);
+    });
+    game.up("a");
+    game.answer("a", 1);
+    assert_eq!(game.observe("a", case(0, 1), 1, unexposed(0)), [], "the other fault may be felt");
+    let actions = game.observe("a", case(0, 1), 1, unexposed(1));
+    assert_eq!(sends(&actions), [(3, Order::Finish(case(0, 1), EndReason::Unexposed))]);
+}
+
+#[test]
 fn a_rank_that_is_stopped_for_good_is_not_waited_for() {
     let mut game = stopped(None);
     game.up("a");

@@ -95,6 +95,8 @@ pub(crate) struct Held {
     pub(crate) exited: BTreeSet<Rank>,
     /// Faults that were seen to take effect.
     pub(crate) witnessed: BTreeSet<u32>,
+    /// Faults that cannot be felt.
+    pub(crate) unexposed: BTreeSet<u32>,
     pub(crate) detected: bool,
     pub(crate) abort_told: bool,
 }
@@ -108,6 +110,7 @@ impl Held {
             events: Vec::new(),
             exited: BTreeSet::new(),
             witnessed: BTreeSet::new(),
+            unexposed: BTreeSet::new(),
             detected: false,
             abort_told: false,
         }

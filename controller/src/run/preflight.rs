@@ -4,7 +4,11 @@
 use std::collections::BTreeMap;
 
 use ringbreaker_proto::v1;
-use ringbreaker_scenarios::{case::CasePlan, words::Backend};
+use ringbreaker_scenarios::{
+    case::CasePlan,
+    exposure::{Exposure, Transports, exposure},
+    words::Backend,
+};
 
 /// Cases on the host stand-in mostly wait for timeouts, so many fit side by side.
 const HOST_LANES: u32 = 8;
@@ -67,9 +71,16 @@ pub(crate) fn impossible(plans: &[CasePlan], probe: &v1::NodeProbe) -> BTreeMap<
         .map(|ability| (ability.kind.as_str(), ability.reason.as_str()))
         .collect();
     let reason = |plan: &CasePlan| {
+        let transports = Transports::of_backend(plan.backend);
         plan.faults.iter().find_map(|fault| {
-            let reason = unable.get(fault.kind.name())?;
-            Some(format!("{} is not possible here: {reason}", fault.kind.name()))
+            let name = fault.kind.name();
+            if let Exposure::Not(reason) =
+                exposure(&fault.kind, fault.when, plan.backend, &transports)
+            {
+                return Some(format!("{name} cannot be felt: {reason}"));
+            }
+            let reason = unable.get(name)?;
+            Some(format!("{name} is not possible here: {reason}"))
         })
     };
     plans.iter().filter_map(|plan| Some((plan.index, reason(plan)?))).collect()
@@ -137,5 +148,16 @@ mod tests {
         let reasons = impossible(&plans, &probe);
         assert_eq!(reasons.len(), 2);
         assert_eq!(reasons[&0], "kill is not possible here: needs root");
+    }
+
+    #[test]
+    fn a_case_whose_fault_cannot_be_felt_by_its_backend_is_impossible() {
+        let mut plan = sample::plan(0);
+        let leave = ringbreaker_scenarios::units::Bytes(0);
+        plan.faults[0].kind = ringbreaker_scenarios::fault::FaultKind::HoldGpuMemory(
+            ringbreaker_scenarios::fault::HoldGpuMemory { leave },
+        );
+        let reasons = impossible(&[plan], &probe(true, true));
+        assert_eq!(reasons[&0], "hold_gpu_memory cannot be felt: the host stand-in uses no GPU");
     }
 }

@@ -144,6 +144,8 @@ pub struct FaultReport {
     pub healed: Option<Nanos>,
     /// Why it was undone.
     pub healed_because: Option<HealReason>,
+    /// Why it could not be felt and was not injected.
+    pub unexposed: Option<String>,
     /// Why there was no effect, as far as known.
     pub unwitnessed: Option<String>,
     /// Why it could not be injected.

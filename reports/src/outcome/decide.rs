@@ -3,6 +3,7 @@
 use ringbreaker_scenarios::{
     case::{FaultPlan, RankPlan, Trigger},
     event::{EXIT_AFTER_ERROR, EXIT_FINISHED, EXIT_HARNESS, EndReason, ExitStatus, What},
+    exposure::{Exposure, exposure},
     words::{Detector, ErrorHandling, Outcome, Phase},
 };
 
@@ -85,7 +86,12 @@ impl Facts<'_> {
                 return not_runnable("the agent was lost during this case".to_owned());
             }
             None => return not_runnable("the history ends before the case did".to_owned()),
-            Some(EndReason::RanksGone | EndReason::Cap | EndReason::Unavailable) => {}
+            Some(
+                EndReason::RanksGone
+                | EndReason::Cap
+                | EndReason::Unexposed
+                | EndReason::Unavailable,
+            ) => {}
         }
         if let Some(rank) = self.ranks.iter().find(|rank| rank.status.is_none()) {
             let why = format!("the history does not tell how rank {} ended", rank.rank);
@@ -149,13 +155,39 @@ impl Facts<'_> {
         if self.faults.is_empty() || self.faults.iter().any(|fault| fault.effect.is_some()) {
             return None;
         }
-        let reasons: Vec<String> = self.faults.iter().map(why_without_effect).collect();
+        let plans = &self.evidence.plan.faults;
+        let reasons: Vec<String> = plans
+            .iter()
+            .zip(self.faults)
+            .map(|(plan, fault)| self.why_without_effect(plan, fault))
+            .collect();
         let transport = match self.evidence.transport {
             Some(name) => format!("; ranks were connected by {name}"),
             None => String::new(),
         };
         let why = format!("no fault was seen to take effect: {}{transport}", reasons.join("; "));
         Some((Outcome::NotExposed, why))
+    }
+
+    /// Why a fault was not seen to take effect, with what carried data where that tells.
+    fn why_without_effect(&self, plan: &FaultPlan, fault: &FaultReport) -> String {
+        let label = &fault.label;
+        if let Some(reason) = &fault.unexposed {
+            return format!("{label} cannot be felt ({reason})");
+        }
+        if let Some(reason) = &fault.failed {
+            return format!("{label} could not be injected ({reason})");
+        }
+        let transports = self.evidence.transport.iter().copied().collect();
+        let backend = self.evidence.plan.backend;
+        if let Exposure::Not(reason) = exposure(&plan.kind, plan.when, backend, &transports) {
+            return format!("{label} had no witness ({reason})");
+        }
+        match &fault.unwitnessed {
+            Some(reason) => format!("{label} had no witness ({reason})"),
+            None if fault.fired() => format!("{label} had no witness"),
+            None => format!("{label} was never triggered"),
+        }
     }
 
     /// Some survivor did not end by itself.
@@ -255,18 +287,5 @@ fn needs_steady(fault: &FaultPlan) -> bool {
     match fault.when {
         Trigger::After(_) | Trigger::Iteration(_) => true,
         Trigger::Phase(phase) => matches!(phase, Phase::Steady | Phase::Abort | Phase::Done),
-    }
-}
-
-fn why_without_effect(fault: &FaultReport) -> String {
-    let label = &fault.label;
-    if let Some(reason) = &fault.failed {
-        format!("{label} could not be injected ({reason})")
-    } else if let Some(reason) = &fault.unwitnessed {
-        format!("{label} had no witness ({reason})")
-    } else if fault.fired() {
-        format!("{label} had no witness")
-    } else {
-        format!("{label} was never triggered")
     }
 }

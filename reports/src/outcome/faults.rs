@@ -32,6 +32,7 @@ fn planned(plan: &FaultPlan) -> FaultReport {
         latency: None,
         healed: None,
         healed_because: None,
+        unexposed: None,
         unwitnessed: None,
         failed: None,
         heal_failed: None,
@@ -43,6 +44,7 @@ fn id_of(what: &What) -> Option<u32> {
         What::FaultTriggered { fault }
         | What::FaultInjected { fault }
         | What::FaultWitnessed { fault, .. }
+        | What::FaultUnexposed { fault, .. }
         | What::FaultUnwitnessed { fault, .. }
         | What::FaultFailed { fault, .. }
         | What::FaultHealed { fault, .. }
@@ -59,6 +61,7 @@ fn add(report: &mut FaultReport, at: Nanos, what: &What) {
             report.effect = Some(at);
             report.evidence = Some(evidence.clone());
         }
+        What::FaultUnexposed { reason, .. } => report.unexposed = Some(reason.clone()),
         What::FaultUnwitnessed { reason, .. } => report.unwitnessed = Some(reason.clone()),
         What::FaultFailed { reason, .. } => report.failed = Some(reason.clone()),
         What::FaultHealed { because, .. } if report.healed.is_none() => {

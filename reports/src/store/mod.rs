@@ -290,7 +290,12 @@ fn counts(case: &CaseHistory) -> bool {
     case.events.iter().any(|event| {
         matches!(
             event.what,
-            What::Ended { because: EndReason::RanksGone | EndReason::Cap | EndReason::Unavailable }
+            What::Ended {
+                because: EndReason::RanksGone
+                    | EndReason::Cap
+                    | EndReason::Unexposed
+                    | EndReason::Unavailable
+            }
         )
     })
 }

@@ -6,7 +6,7 @@ use ringbreaker_reports::{history::CaseHistory, outcome::judge};
 use ringbreaker_scenarios::{
     case::Trigger,
     event::{
-        EndReason::{self, AgentLost, Cap, Interrupted, RanksGone, Unavailable},
+        EndReason::{self, AgentLost, Cap, Interrupted, RanksGone, Unavailable, Unexposed},
         HealReason, What,
     },
     words::{Detector, ErrorHandling, Outcome, Phase},
@@ -147,6 +147,17 @@ fn early() -> Vec<Row> {
             "fired, but no witness",
             Outcome::NotExposed,
             steady_kill().triggered(500).all_exit(900, 0).ended(950, RanksGone),
+        ),
+        (
+            "cannot be felt",
+            Outcome::NotExposed,
+            steady_kill()
+                .unexposed(300, "data goes by P2P: no packet crosses a link")
+                .killed_by_harness(310, 0)
+                .killed_by_harness(310, 1)
+                .killed_by_harness(310, 2)
+                .killed_by_harness(310, 3)
+                .ended(350, Unexposed),
         ),
         (
             "never triggered",

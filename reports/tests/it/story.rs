@@ -185,6 +185,11 @@ impl Story {
         self.event(ms, None, What::FaultTriggered { fault: 0 })
     }
 
+    /// The agent did not inject it.
+    pub(crate) fn unexposed(self, ms: u64, reason: &str) -> Story {
+        self.event(ms, None, What::FaultUnexposed { fault: 0, reason: reason.into() })
+    }
+
     /// Triggered, injected, and witnessed one millisecond later.
     pub(crate) fn strikes(self, ms: u64, evidence: &str) -> Story {
         self.triggered(ms - 1).event(ms, None, What::FaultInjected { fault: 0 }).event(

@@ -48,6 +48,18 @@ fn fired(plan: FaultPlan, script: &[(u64, Input)]) -> Vec<(u64, Action)> {
 }
 
 #[test]
+fn a_fault_that_cannot_be_felt_never_fires_and_one_in_force_is_not_let_go() {
+    use Input::{Began, End, Injected, Iteration, Steady, Unexposed};
+    let end = End(HealReason::CaseEnded);
+    let script = [(1, Began), (2, Unexposed(0)), (3, Steady), (4, Iteration(1, 5)), (5, end)];
+    assert_eq!(fired(partition(0, Trigger::Iteration(5)), &script), []);
+    let script = [(1, Steady), (2, Iteration(1, 5)), (3, Injected(0)), (4, Unexposed(0)), (5, end)];
+    let healed = Action::Heal(0, HealReason::CaseEnded);
+    let want = [(2, Action::Inject(0)), (5, healed)];
+    assert_eq!(fired(partition(0, Trigger::Iteration(5)), &script), want);
+}
+
+#[test]
 fn each_trigger_fires_at_its_own_input_and_only_there() {
     use Input::{Began, Iteration, Phase as In, Steady, Tick};
     let life: &[(u64, Input)] = &[

@@ -32,6 +32,9 @@ fn expand(name: &str, host: &str, pid: u32) -> String {
     path
 }
 
+/// NVLS has channels of its own, which no `via` tells of (NCCL source 2.30.7, src/init.cc).
+const NVLS_CONNECTED: &str = "Connected NVLS tree";
+
 fn named(log: &str) -> Option<String> {
     let mut found = BTreeSet::new();
     for line in log.lines().filter(|line| line.contains("Channel ")) {
@@ -44,6 +47,9 @@ fn named(log: &str) -> Option<String> {
             (Some(kind @ ("P2P" | "SHM")), _) => found.insert(kind.to_owned()),
             _ => false,
         };
+    }
+    if log.lines().any(|line| line.contains(NVLS_CONNECTED)) {
+        found.insert("NVLS".to_owned());
     }
     (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(" + "))
 }
@@ -70,5 +76,12 @@ mod tests {
         assert_eq!(expand("/l/%h.%p.log", "node7.example", 42), "/l/node7.42.log");
         assert_eq!(expand("/l/100%%", "h", 1), "/l/100%");
         assert_eq!(expand("/l/%x%", "h", 1), "/l/%x%");
+    }
+
+    #[test]
+    fn nvls_is_told_by_a_line_of_its_own() {
+        let log = "h:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n\
+                   h:1:1 [0] NCCL INFO Connected NVLS tree\n";
+        assert_eq!(named(log).as_deref(), Some("NVLS + P2P"));
     }
 }

@@ -122,6 +122,9 @@ fn fault<'a>(plan: &FaultPlan, report: &'a FaultReport) -> FaultView<'a> {
         },
         (None, Some(failed), _) => format!("could not be injected: {failed}"),
         (None, None, Some(reason)) => format!("no witness: {reason}"),
+        (None, None, None) if report.unexposed.is_some() => {
+            format!("cannot be felt: {}", report.unexposed.as_deref().unwrap_or_default())
+        }
         (None, None, None) if report.fired() => "no witness".to_owned(),
         (None, None, None) => "never triggered".to_owned(),
     };
