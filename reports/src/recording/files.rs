@@ -36,21 +36,26 @@ pub enum RecordingError {
 ///
 /// When a file cannot be written.
 pub fn write(dir: &Path, report: &RunReport) -> Result<Vec<PathBuf>, RecordingError> {
+    capture(report).iter().map(|recording| write_one(dir, recording)).collect()
+}
+
+/// Writes one recording into `dir`, as [`write`] does, and returns its file.
+///
+/// # Errors
+///
+/// When the file cannot be written.
+pub fn write_one(dir: &Path, recording: &Recording) -> Result<PathBuf, RecordingError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| RecordingError::File { doing: "write", path, source }
     };
     fs::create_dir_all(dir).map_err(failed(dir))?;
-    let mut written = Vec::new();
-    for recording in capture(report) {
-        let path = dir.join(file_name(&recording));
-        let mut text = serde_json::to_string_pretty(&recording)
-            .map_err(|source| RecordingError::Malformed { path: path.clone(), source })?;
-        text.push('\n');
-        fs::write(&path, text).map_err(failed(&path))?;
-        written.push(path);
-    }
-    Ok(written)
+    let path = dir.join(file_name(recording));
+    let mut text = serde_json::to_string_pretty(recording)
+        .map_err(|source| RecordingError::Malformed { path: path.clone(), source })?;
+    text.push('\n');
+    fs::write(&path, text).map_err(failed(&path))?;
+    Ok(path)
 }
 
 /// Reads every recording in `dir` and below, in order of path.

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use capture::capture;
 pub use compare::{Aspect, Difference, compare};
-pub use files::{RecordingError, read, write};
+pub use files::{RecordingError, read, write, write_one};
 
 /// Number of the files' shape: fields are added within one number, never renamed or removed.
 pub const FORMAT: u32 = 1;
