@@ -29,7 +29,10 @@ use super::{
 use crate::{
     inject::RankProcess,
     program,
-    rank::protocol::{FromRank, RANK_FD, RankSpec, ToRank},
+    rank::{
+        blackbox,
+        protocol::{FromRank, RANK_FD, RankSpec, ToRank},
+    },
     sys::{
         clock,
         process::{self, Entry, Process, SpawnRequest, Stdio},
@@ -161,6 +164,8 @@ fn start(
         .map_err(io::Error::from)
         .map_err(CaseError::file("write", &spec))?;
     fs::write(&spec, text).map_err(CaseError::file("write", &spec))?;
+    let black_box = environment::blackbox_path(&assignment.directory, rank);
+    blackbox::prepare(&black_box, BLACKBOX_OPS).map_err(CaseError::file("prepare", &black_box))?;
     let log = environment::log_path(&assignment.directory, rank, Log::Own);
     let stdout = File::create(&log).map_err(CaseError::file("create", &log))?;
     let stderr = stdout.try_clone().map_err(CaseError::file("open", &log))?;

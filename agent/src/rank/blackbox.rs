@@ -11,6 +11,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering, fence},
@@ -65,15 +66,18 @@ unsafe impl Send for BlackBox {}
 unsafe impl Sync for BlackBox {}
 
 impl BlackBox {
-    /// Makes the file and maps it; it keeps the last `capacity` operations.
+    /// Maps the file that [`prepare`] made, or makes it; it keeps the last `capacity` operations.
     pub fn create(path: &Path, capacity: u32) -> Result<BlackBox, BlackBoxError> {
         let failed = |source| BlackBoxError { action: "make", path: path.to_owned(), source };
-        let capacity = capacity.max(1) as usize;
-        let length = (capacity + 1) * WORDS * 8;
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
+        let (capacity, length) = size(capacity);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = file.map_err(failed)?;
-        // Takes the space: a full disk is an error here and not a SIGBUS at some later operation.
-        posix_fallocate(&file, 0, length as i64).map_err(|e| failed(e.into()))?;
+        if !is_prepared(&file, length).map_err(failed)? {
+            file.set_len(0).map_err(failed)?;
+            // Takes the space: a full disk is an error here and not a SIGBUS at some later operation.
+            posix_fallocate(&file, 0, length as i64).map_err(|e| failed(e.into()))?;
+        }
         let words = map(&file, length).map_err(|e| failed(e.into()))?;
         let made = BlackBox { words, length, capacity };
         made.word(CAPACITY).store(capacity as u64, Ordering::Relaxed);
@@ -127,6 +131,28 @@ impl Drop for BlackBox {
     }
 }
 
+/// Makes the file of a rank's black box in the name of another process, its agent: the kernel charges
+/// pages to who touches them first. Charged to the rank they would be in the way of a fault that
+/// takes the rank's memory: the OOM killer is not called while such pages are being written to
+/// disk (seen on Linux 6.1 with cgroup v1: up to a second late).
+pub fn prepare(path: &Path, capacity: u32) -> io::Result<()> {
+    fs::write(path, vec![0; size(capacity).1])
+}
+
+/// Capacity in operations, and length of the file in bytes.
+fn size(capacity: u32) -> (usize, usize) {
+    let capacity = capacity.max(1) as usize;
+    (capacity, (capacity + 1) * WORDS * 8)
+}
+
+/// Whether it is a file of this length that nobody has written a record to.
+fn is_prepared(file: &File, length: usize) -> io::Result<bool> {
+    let mut magic = [0; 8];
+    Ok(file.metadata()?.len() == length as u64
+        && file.read_at(&mut magic, 0)? == magic.len()
+        && magic == [0; 8])
+}
+
 fn map(file: &File, length: usize) -> nix::Result<NonNull<AtomicU64>> {
     let length = length.try_into().expect("invariant: a black box is never empty");
     let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -144,6 +170,10 @@ pub fn read(path: &Path) -> Result<OpSummary, BlackBoxError> {
         .collect();
     let foreign = || failed(io::Error::new(io::ErrorKind::InvalidData, "no black box of ours"));
     let header = words.get(..WORDS).ok_or_else(foreign)?;
+    if header.iter().all(|word| *word == 0) {
+        // Prepared, and its rank never came so far.
+        return Ok(OpSummary::default());
+    }
     if header[0] != MAGIC || (header[CAPACITY] as usize + 1) * WORDS > words.len() {
         return Err(foreign());
     }
@@ -176,6 +206,8 @@ fn record(words: &[u64]) -> Option<OpRecord> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use nix::{
         sys::{
             signal::{Signal, raise},
@@ -211,6 +243,21 @@ mod tests {
         assert_eq!(summary.last[3].ended, None);
         assert_eq!(summary.last[3].collective, Collective::AllGather);
         assert!(!summary.last[3].warmup);
+    }
+
+    #[test]
+    fn a_prepared_file_is_taken_over_and_that_of_an_earlier_rank_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("box");
+        prepare(&path, 8).unwrap();
+        assert_eq!(read(&path).unwrap(), OpSummary::default());
+        let inode = || fs::metadata(&path).unwrap().ino();
+        let before = inode();
+        BlackBox::create(&path, 8).unwrap().enqueued(&op(1), false, Nanos(7));
+        assert_eq!(inode(), before);
+        assert_eq!(read(&path).unwrap().enqueued, 1);
+        drop(BlackBox::create(&path, 8).unwrap());
+        assert_eq!(read(&path).unwrap().enqueued, 0);
     }
 
     #[test]
