@@ -51,7 +51,10 @@ fn thousand_cases() -> Vec<Timing> {
     );
     let (report, judged) = timed("judge", |_| 0, || RunReport::from(history));
     let html = timed("html", String::len, || render::html::render(&report).expect("a page")).1;
-    let json = timed("json", String::len, || render::json::render(&report).expect("json")).1;
+    let json = timed("json", String::len, || {
+        render::json::render(&report, render::json::Detail::Report).expect("json")
+    })
+    .1;
     let junit = timed("junit", String::len, || render::junit::render(&report).expect("junit")).1;
     let markdown = timed("markdown", String::len, || render::markdown::render(&report)).1;
     let terminal =

@@ -26,9 +26,10 @@ use crate::{
 const AIM: Nanos = Nanos::from_secs(2);
 /// Side by side, for the sample.
 const LANES: u32 = 5;
-const DOCUMENTS: [(Document, &str); 5] = [
+const DOCUMENTS: [(Document, &str); 6] = [
     (Document::Html, "html"),
     (Document::Json, "json"),
+    (Document::History, "history"),
     (Document::Junit, "junit"),
     (Document::Markdown, "markdown"),
     (Document::Terminal, "terminal"),

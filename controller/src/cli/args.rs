@@ -325,8 +325,10 @@ pub(crate) enum Document {
     Html,
     /// JUnit XML
     Junit,
-    /// Everything, for machines
+    /// Everything that was found, for machines
     Json,
+    /// The same, with the plan and every event of each case
+    History,
     /// For issues and pull requests
     Markdown,
 }

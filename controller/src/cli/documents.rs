@@ -2,7 +2,10 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use ringbreaker_reports::{render, report::RunReport};
+use ringbreaker_reports::{
+    render::{self, json::Detail},
+    report::RunReport,
+};
 
 use super::args::Document;
 use crate::error::{Error, Internal};
@@ -16,7 +19,8 @@ pub(crate) fn render(report: &RunReport, format: Document, color: bool) -> Resul
         Document::Terminal => Ok(render::terminal::render(report, color, WIDTH)),
         Document::Html => render::html::render(report),
         Document::Junit => render::junit::render(report),
-        Document::Json => render::json::render(report),
+        Document::Json => render::json::render(report, Detail::Report),
+        Document::History => render::json::render(report, Detail::History),
         Document::Markdown => Ok(render::markdown::render(report)),
     };
     rendered.map_err(|source| Internal::Document { source: Box::new(source) }.into())

@@ -201,7 +201,8 @@ async fn a_lost_connection_loses_nothing_and_doubles_nothing() {
     assert!(matches!(action, Action::Leave(_)), "{action:?}");
     drop(agent);
 
-    let report = controller.end().json();
+    controller.end();
+    let report = place.run(&["report", "--format", "history"]).must_end_with(0).json();
     let events = report["cases"][0]["events"].as_array().unwrap();
     let times: Vec<_> = events.iter().map(|event| event["at"].as_u64().unwrap()).collect();
     // Two before the loss, two ranks that exit after it, and the end that the controller notes.

@@ -1,4 +1,4 @@
-//! Everything about a run, for machines.
+//! Everything about a run, for machines; with [`Detail::History`] also what it was judged from.
 //!
 //! The shape is stable: within one [`FORMAT`], fields are added and never renamed, removed or given
 //! another meaning. All times are nanoseconds; those called `at`, and those of events, are
@@ -10,8 +10,8 @@
 //!   "run":      { id, scenario, summary, scenario_text, seed, backend, started, ended, command, ... },
 //!   "matrix":   { "columns": [name], "rows": [{ label, settings, cells: [null | { outcomes, ... }] }] },
 //!   "findings": [{ weight, sentence }],
-//!   "cases":    [{ index, column, row, repetition, attempt, outcome, why, verdict, reasons,
-//!                  reproduce, report, plan, events }],
+//!   "cases":    [{ index, column, row, repetition, attempt, settings, outcome, why, verdict, reasons,
+//!                  reproduce, report }],       with History also plan, events
 //!   "pending":  [{ index, column, row, repetition }] }
 //! ```
 
@@ -31,6 +31,16 @@ use crate::{
     report::{CaseResult, Finding, Matrix, RunReport},
     verdict::Reason,
 };
+
+/// How much of a run is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What was found: some kilobytes a case.
+    Report,
+    /// That, and of each case its plan and every event, each operation of each rank among them: tens
+    /// to hundreds of kilobytes a case.
+    History,
+}
 
 /// Number of the shape.
 pub const FORMAT: u32 = 1;
@@ -69,14 +79,18 @@ struct Case<'a> {
     #[serde(flatten)]
     which: Which<'a>,
     attempt: u32,
+    /// Those in force, swept or not.
+    settings: &'a BTreeMap<String, String>,
     outcome: Outcome,
     why: &'a str,
     verdict: Verdict,
     reasons: &'a [Reason],
     reproduce: &'a str,
     report: &'a CaseReport,
-    plan: &'a CasePlan,
-    events: &'a [Event],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a CasePlan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<&'a [Event]>,
 }
 
 /// Writes the document, indented.
@@ -84,7 +98,7 @@ struct Case<'a> {
 /// # Errors
 ///
 /// When a value cannot be written as JSON.
-pub fn render(report: &RunReport) -> Result<String, RenderError> {
+pub fn render(report: &RunReport, detail: Detail) -> Result<String, RenderError> {
     let [(_, pass), (_, unknown), (_, fail)] = report.counts();
     let document = Document {
         format: FORMAT,
@@ -94,7 +108,7 @@ pub fn render(report: &RunReport) -> Result<String, RenderError> {
         run: &report.header,
         matrix: &report.matrix,
         findings: &report.findings,
-        cases: report.cases.iter().map(case).collect(),
+        cases: report.cases.iter().map(|result| case(result, detail)).collect(),
         pending: report.pending.iter().map(which).collect(),
     };
     serde_json::to_string_pretty(&document)
@@ -105,17 +119,19 @@ fn which(plan: &CasePlan) -> Which<'_> {
     Which { index: plan.index, column: &plan.column, row: &plan.row, repetition: plan.repetition }
 }
 
-fn case(case: &CaseResult) -> Case<'_> {
+fn case(case: &CaseResult, detail: Detail) -> Case<'_> {
+    let whole = detail == Detail::History;
     Case {
         which: which(&case.history.plan),
         attempt: case.history.attempt,
+        settings: &case.history.plan.settings,
         outcome: case.report.outcome,
         why: &case.report.why,
         verdict: case.verdict.verdict,
         reasons: &case.verdict.reasons,
         reproduce: &case.reproduce,
         report: &case.report,
-        plan: &case.history.plan,
-        events: &case.history.events,
+        plan: whole.then_some(&case.history.plan),
+        events: whole.then_some(&case.history.events),
     }
 }
