@@ -101,9 +101,17 @@ impl Ground {
             "kill" | "stop" => Ok(()),
             "take_port" | "mute_listener" | "exhaust_ports" | "narrow_ports" | "limit_shm"
             | "fill_shm" | "shift_clock" | "exhaust_shm_inodes" | "read_only_shm" | "stale_shm"
-            | "delay" | "loss" | "rate" | "partition" => match self.isolation {
-                Isolation::Namespaces | Isolation::UserNamespace => Ok(()),
-                Isolation::Plain => Err(format!("no namespaces: {}", self.no_isolation)),
+            | "fill_storage" | "read_only_storage" | "delay" | "loss" | "rate" | "partition" => {
+                match self.isolation {
+                    Isolation::Namespaces | Isolation::UserNamespace => Ok(()),
+                    Isolation::Plain => Err(format!("no namespaces: {}", self.no_isolation)),
+                }
+            }
+            "slow_storage" => match self.isolation {
+                Isolation::Namespaces => Ok(()),
+                Isolation::UserNamespace | Isolation::Plain => {
+                    Err(format!("holding up file opens needs root: {}", self.no_isolation))
+                }
             },
             "limit_memory" | "press_page_cache" => self.cgroups.clone().map(drop),
             "hold_gpu_memory" | "fragment_gpu_memory" => self.gpus.clone().map(drop),
@@ -178,7 +186,7 @@ mod tests {
         );
         assert_eq!(
             impossible(ground(Isolation::UserNamespace, false, true)),
-            ["limit_memory", "press_page_cache"]
+            ["limit_memory", "press_page_cache", "slow_storage"]
         );
         let plain = impossible(ground(Isolation::Plain, false, false));
         assert_eq!(plain.len(), FaultKind::NAMES.len() - 2, "{plain:?}");

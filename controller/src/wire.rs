@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, path::Path};
 use ringbreaker_proto::v1;
 use ringbreaker_scenarios::{
     case::{
-        CasePlan, ClusterPlan, FaultPlan, NodeLimits, RankPlan, Target, Trigger, WatchdogPlan,
-        WorkloadPlan,
+        CasePlan, CheckpointPlan, ClusterPlan, FaultPlan, NodeLimits, RankPlan, Target, Trigger,
+        WatchdogPlan, WorkloadPlan,
     },
     event::EndReason,
     fault::FaultKind,
@@ -101,7 +101,8 @@ fn prepare(case: Option<v1::CaseRef>, plan: &CasePlan, ground: Ground<'_>) -> v1
 }
 
 fn workload(plan: &WorkloadPlan) -> v1::Workload {
-    let WorkloadPlan { collectives, dtype, bytes, iterations, warmup, interval, check } = plan;
+    let WorkloadPlan { collectives, dtype, bytes, iterations, warmup, interval, check, checkpoint } =
+        plan;
     v1::Workload {
         collectives: collectives.iter().map(|c| c.word().to_owned()).collect(),
         dtype: dtype.word().to_owned(),
@@ -110,6 +111,10 @@ fn workload(plan: &WorkloadPlan) -> v1::Workload {
         warmup: *warmup,
         interval_ns: interval.0,
         check: *check,
+        checkpoint: checkpoint.as_ref().map(|plan| {
+            let CheckpointPlan { every, bytes, ranks } = plan;
+            v1::Checkpoint { every: *every, bytes: bytes.0, ranks: ranks.word().to_owned() }
+        }),
     }
 }
 
@@ -183,9 +188,10 @@ fn target(target: &Target) -> v1::Target {
 
 fn kind(kind: &FaultKind) -> v1::fault::Kind {
     use ringbreaker_scenarios::fault::{
-        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FragmentGpuMemory, HoldGpuMemory, Kill,
-        LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole,
-        PressPageCache, Rate, ReadOnlyShm, ShiftClock, Signal, StaleShm, Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FillStorage, FragmentGpuMemory,
+        HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition,
+        PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage, ShiftClock, Signal,
+        SlowStorage, StaleShm, Stop, TakePort,
     };
     use v1::fault::Kind;
     match kind {
@@ -241,6 +247,15 @@ fn kind(kind: &FaultKind) -> v1::fault::Kind {
         }
         FaultKind::ShiftClock(ShiftClock { ahead, behind }) => {
             Kind::ShiftClock(v1::ShiftClock { ahead_ns: ahead.0, behind_ns: behind.0 })
+        }
+        FaultKind::FillStorage(FillStorage { leave }) => {
+            Kind::FillStorage(v1::FillStorage { leave_bytes: leave.0 })
+        }
+        FaultKind::ReadOnlyStorage(ReadOnlyStorage {}) => {
+            Kind::ReadOnlyStorage(v1::ReadOnlyStorage {})
+        }
+        FaultKind::SlowStorage(SlowStorage { by }) => {
+            Kind::SlowStorage(v1::SlowStorage { by_ns: by.0 })
         }
         FaultKind::Delay(Delay { by, jitter }) => {
             Kind::Delay(v1::Delay { by_ns: by.0, jitter_ns: jitter.0 })

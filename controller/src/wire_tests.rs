@@ -2,9 +2,10 @@
 
 use ringbreaker_scenarios::{
     fault::{
-        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FragmentGpuMemory, HoldGpuMemory, Kill,
-        LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition, PortRole,
-        PressPageCache, Rate, ReadOnlyShm, ShiftClock, Signal, StaleShm, Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FillStorage, FragmentGpuMemory,
+        HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition,
+        PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage, ShiftClock, Signal,
+        SlowStorage, StaleShm, Stop, TakePort,
     },
     units::Nanos,
     words::{ErrorHandling, Phase},
@@ -134,6 +135,18 @@ fn every_kind_of_fault_has_its_message_with_its_parameters() {
         (
             FaultKind::ShiftClock(ShiftClock { ahead: Nanos(1), behind: Nanos(0) }),
             Kind::ShiftClock(v1::ShiftClock { ahead_ns: 1, behind_ns: 0 }),
+        ),
+        (
+            FaultKind::FillStorage(FillStorage { leave: five }),
+            Kind::FillStorage(v1::FillStorage { leave_bytes: 5 }),
+        ),
+        (
+            FaultKind::ReadOnlyStorage(ReadOnlyStorage {}),
+            Kind::ReadOnlyStorage(v1::ReadOnlyStorage {}),
+        ),
+        (
+            FaultKind::SlowStorage(SlowStorage { by: Nanos(6) }),
+            Kind::SlowStorage(v1::SlowStorage { by_ns: 6 }),
         ),
         (
             FaultKind::Delay(Delay { by: Nanos(7), jitter: Nanos(8) }),

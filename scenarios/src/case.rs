@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     fault::FaultKind,
     units::{Bytes, Nanos},
-    words::{Backend, Collective, Detector, Dtype, ErrorHandling, Outcome, Phase},
+    words::{Backend, CheckpointRanks, Collective, Detector, Dtype, ErrorHandling, Outcome, Phase},
 };
 
 /// A rank's number within its communicator, from 0.
@@ -103,6 +103,31 @@ pub struct WorkloadPlan {
     pub interval: Nanos,
     /// Compare every result with the exact expected values.
     pub check: bool,
+    /// Files that ranks write between operations; none: they write none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointPlan>,
+}
+
+/// A checkpoint, as training scripts write one: a new file, written through to the disk, then renamed
+/// over the last one. Who writes does nothing else meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointPlan {
+    /// After every so many counted operations.
+    pub every: u32,
+    /// How large the file is.
+    pub bytes: Bytes,
+    /// Who writes one.
+    pub ranks: CheckpointRanks,
+}
+
+impl CheckpointPlan {
+    /// Whether this rank writes.
+    pub fn is_written_by(&self, rank: Rank) -> bool {
+        match self.ranks {
+            CheckpointRanks::All => true,
+            CheckpointRanks::First => rank == 0,
+        }
+    }
 }
 
 /// What one rank gets.

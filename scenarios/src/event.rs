@@ -81,6 +81,8 @@ pub enum What {
     AbortBegan,
     /// Abort returned with this result code.
     AbortEnded { code: i32 },
+    /// A rank has written a checkpoint after this counted iteration; it took so long.
+    CheckpointWritten { iteration: u32, took: Nanos },
     /// An operation reported success with wrong contents.
     WrongData { op: u64, expected: String, found: String, element: u64 },
     /// A rank process is gone.

@@ -115,7 +115,10 @@ const fn touches(kind: &FaultKind) -> Touches {
         | FaultKind::TakePort(_)
         | FaultKind::MuteListener(_)
         | FaultKind::ExhaustPorts(_)
-        | FaultKind::NarrowPorts(_) => Touches::Everybody,
+        | FaultKind::NarrowPorts(_)
+        | FaultKind::FillStorage(_)
+        | FaultKind::ReadOnlyStorage(_)
+        | FaultKind::SlowStorage(_) => Touches::Everybody,
         FaultKind::LimitShm(_)
         | FaultKind::FillShm(_)
         | FaultKind::ExhaustShmInodes(_)

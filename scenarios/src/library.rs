@@ -52,6 +52,8 @@ const ALL: &[Shipped] = shipped![
     "gpu-memory",
     "gpu-fragmentation",
     "clock-shift",
+    "checkpoint-storage",
+    "log-storage",
     "delay",
     "loss",
     "rate",

@@ -14,7 +14,7 @@ use crate::{
         lookup,
         own::{Form, OWN, Own, Scope},
     },
-    words::{Backend, Collective, Detector, Dtype, ErrorHandling, Outcome, Phase},
+    words::{Backend, CheckpointRanks, Collective, Detector, Dtype, ErrorHandling, Outcome, Phase},
 };
 
 /// A duration with a unit, as files write it.
@@ -152,10 +152,23 @@ fn workload(g: &mut Words) -> Value {
             "iterations": whole(1, 100_000_000, "Counted operations, over all sizes and kinds."),
             "warmup": whole(1, 100_000, "Clean operations before any fault. Default: 3."),
             "interval": describe(g.duration(), "Pause between operations. Default: none."),
+            "checkpoint": describe(checkpoint(g), "A file that ranks write between operations. \
+                Default: none."),
             "check": { "type": "boolean", "description": "Compare every result with the exact \
                 expected values. Default: true." },
         }),
         &["collective", "bytes", "iterations"],
+    )
+}
+
+fn checkpoint(g: &mut Words) -> Value {
+    table(
+        json!({
+            "every": whole(1, 100_000_000, "After every so many counted operations."),
+            "bytes": describe(g.size(), "How large the file is."),
+            "ranks": describe(g.word::<CheckpointRanks>(), "Who writes one. Default: all."),
+        }),
+        &["every", "bytes"],
     )
 }
 

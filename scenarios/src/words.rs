@@ -91,6 +91,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// Who writes a checkpoint.
+    CheckpointRanks ("choice of ranks") {
+        /// Every rank, its own.
+        All = "all",
+        /// Rank 0, for all.
+        First = "first",
+    }
+}
+
+vocabulary! {
     /// Element type of the buffers.
     Dtype ("dtype") {
         /// IEEE single precision, 4 bytes.
@@ -164,6 +174,8 @@ vocabulary! {
         Kernel = "kernel",
         /// The comparison of a finished operation's result with the exact expected values.
         DataCheck = "data-check",
+        /// The rank itself: its checkpoint could not be written.
+        Checkpoint = "checkpoint",
         /// The controller told the rank (coordinated mode).
         Controller = "controller",
         /// Nobody.

@@ -75,6 +75,7 @@ pub fn sweep(machine: &Machine, sweep: &Sweep) -> Result<Vec<Row>, BenchError> {
         warmup: sweep.warmup.max(1) * sizes,
         interval: Nanos::ZERO,
         check: sweep.check,
+        checkpoint: None,
     };
     let boxes = job::run(machine, &workload)?;
     Ok(sweep.sizes.iter().map(|bytes| row(machine, sweep, *bytes, &boxes)).collect())

@@ -107,6 +107,7 @@ fn start(machine: &Machine, workload: &WorkloadPlan, rank: u32) -> Result<Member
     let (gpu, mut env) = machine.ranks.get(rank as usize).cloned().unwrap_or_default();
     env.entry("NCCL_SOCKET_IFNAME".to_owned()).or_insert_with(|| "lo".to_owned());
     let spec = RankSpec {
+        checkpoint: None,
         backend: machine.backend,
         rank,
         world: machine.world,

@@ -67,6 +67,24 @@ impl Assignment {
         rank / self.cluster.ranks_per_node
     }
 
+    /// Whether a node gets storage of its own, because a fault is to act on it.
+    pub fn stores_apart(&self, node: Node) -> bool {
+        let on_storage = |fault: &&FaultPlan| {
+            matches!(
+                fault.kind,
+                FaultKind::FillStorage(_)
+                    | FaultKind::ReadOnlyStorage(_)
+                    | FaultKind::SlowStorage(_)
+            )
+        };
+        self.faults.iter().filter(on_storage).any(|fault| fault.target.nodes.contains(&node))
+    }
+
+    /// Whether anybody writes to the storage of a node.
+    pub fn uses_storage(&self, node: Node) -> bool {
+        self.workload.checkpoint.is_some() || self.stores_apart(node)
+    }
+
     /// What faults add to the clocks of a rank, in nanoseconds.
     pub fn clock_offset(&self, rank: Rank) -> i64 {
         let shifts = self.faults.iter().filter(|fault| fault.target.ranks.contains(&rank));

@@ -1,8 +1,15 @@
 //! The environment of a rank: what the plan says, on top of what this machine needs.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use ringbreaker_scenarios::{case::Rank, event::Isolation, words::Backend};
+use ringbreaker_scenarios::{
+    case::{Node, Rank},
+    event::Isolation,
+    words::Backend,
+};
 
 use super::{Assignment, equipment::Equipment};
 use crate::node::{self, VirtualNode};
@@ -26,11 +33,19 @@ pub(super) fn environment(
     if let (Some(port), Some(first)) = (assignment.cluster.rendezvous_port, nodes.first()) {
         set("NCCL_COMM_ID", format!("{}:{port}", first.address()));
     }
-    if assignment.backend == Backend::Nccl {
-        let log = log_path(&assignment.directory, rank, Log::Nccl);
+    let node = assignment.node_of(rank);
+    let apart = assignment.stores_apart(node);
+    if assignment.backend == Backend::Nccl || apart {
+        let directory = match apart {
+            true => &storage_path(&assignment.directory, node),
+            false => &assignment.directory,
+        };
+        let log = log_path(directory, rank, Log::Nccl);
         set("NCCL_DEBUG_FILE", log.to_string_lossy().into_owned());
         // Which transport was chosen is said at this level only.
         set("NCCL_DEBUG", "INFO".to_owned());
+    }
+    if assignment.backend == Backend::Nccl {
         // Loading every kernel of the library at once would cost each rank seconds and memory.
         set("CUDA_MODULE_LOADING", "LAZY".to_owned());
         set("NCCL_HOSTID", host_id(assignment, rank, equipment.gpus));
@@ -65,6 +80,18 @@ pub(super) fn log_path(directory: &Path, rank: Rank, log: Log) -> std::path::Pat
         Log::Own => format!("rank{rank}.log"),
         Log::Nccl => format!("rank{rank}.nccl.log"),
     })
+}
+
+/// Where ranks of a node write what outlives them: checkpoints, and NCCL's log where a fault of storage
+/// is planned.
+pub(super) fn storage_path(directory: &Path, node: Node) -> PathBuf {
+    directory.join(format!("storage{node}"))
+}
+
+pub(super) fn checkpoint_path(assignment: &Assignment, rank: Rank) -> Option<PathBuf> {
+    let plan = assignment.workload.checkpoint.as_ref()?;
+    let storage = storage_path(&assignment.directory, assignment.node_of(rank));
+    plan.is_written_by(rank).then(|| storage.join(format!("rank{rank}.checkpoint")))
 }
 
 pub(super) fn spec_path(directory: &Path, rank: Rank) -> std::path::PathBuf {

@@ -49,6 +49,7 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
     let freeing = begin_freeing(&life);
     let Life { assignment, surroundings, history, site, ranks, mps, faults, .. } = life;
     for rank in 0..assignment.world() {
+        fetch_log(assignment, rank, &site.nodes, history);
         note_ops(assignment, rank, history);
         note_log(assignment, rank, history);
     }
@@ -174,6 +175,20 @@ fn note_ops(assignment: &Assignment, rank: Rank, history: &mut History) {
     }
 }
 
+/// NCCL's log from a node's own storage, which vanishes with the node. How long it is tells how much of
+/// a small file system it fills.
+fn fetch_log(assignment: &Assignment, rank: Rank, nodes: &[VirtualNode], history: &mut History) {
+    let node = nodes.get(assignment.node_of(rank) as usize);
+    let Some((_, storage)) = node.and_then(VirtualNode::storage) else { return };
+    let from = environment::log_path(&storage, rank, Log::Nccl);
+    let to = environment::log_path(&assignment.directory, rank, Log::Nccl);
+    let line = match fs::copy(from, to) {
+        Ok(bytes) => format!("ringbreaker: NCCL's log has {bytes} bytes at NCCL_DEBUG=INFO"),
+        Err(error) => format!("ringbreaker: NCCL's log could not be fetched: {error}"),
+    };
+    history.note(clock::now(), Some(rank), What::Log { line });
+}
+
 fn note_log(assignment: &Assignment, rank: Rank, history: &mut History) {
     for log in [Log::Own, Log::Nccl] {
         let path = environment::log_path(&assignment.directory, rank, log);
@@ -190,6 +205,12 @@ fn note_log(assignment: &Assignment, rank: Rank, history: &mut History) {
 
 /// Removes what only the ranks needed; logs stay.
 fn clear(assignment: &Assignment) {
+    for node in (0..assignment.cluster.nodes).filter(|node| assignment.uses_storage(*node)) {
+        let storage = environment::storage_path(&assignment.directory, node);
+        if let Err(error) = fs::remove_dir_all(&storage) {
+            tracing::warn!(path = %storage.display(), %error, "could not remove a directory");
+        }
+    }
     for rank in 0..assignment.world() {
         let directory = &assignment.directory;
         for path in

@@ -224,6 +224,7 @@ fn rank_spec(assignment: &Assignment, rank: Rank, equipment: &Equipment) -> Rank
         announce: announced(assignment),
         nccl: equipment.nccl.clone(),
         gpu: equipment::gpus_by_rank(assignment, equipment.gpus).get(&rank).copied(),
+        checkpoint: environment::checkpoint_path(assignment, rank),
         blackbox: Some(environment::blackbox_path(&assignment.directory, rank)),
         blackbox_ops: BLACKBOX_OPS,
     }

@@ -1,6 +1,6 @@
 //! The nodes of a case and the network between them.
 
-use std::{io, sync::Arc};
+use std::{fs, io, sync::Arc};
 
 use ringbreaker_scenarios::{
     case::{Node, NodeLimits},
@@ -8,7 +8,7 @@ use ringbreaker_scenarios::{
     fault::FaultKind,
 };
 
-use super::{Assignment, CaseError};
+use super::{Assignment, CaseError, environment::storage_path};
 use crate::{
     fabric::Fabric,
     journal::{EntryId, Journal, Undo},
@@ -35,6 +35,10 @@ impl Site {
         let mut nodes = Vec::new();
         let mut ports = Vec::new();
         for node in 0..assignment.cluster.nodes {
+            if assignment.uses_storage(node) {
+                let storage = storage_path(&assignment.directory, node);
+                fs::create_dir_all(&storage).map_err(CaseError::file("create", &storage))?;
+            }
             let (built, port) = VirtualNode::build(&spec(assignment, node), isolation)?;
             nodes.push(built);
             ports.extend(port);
@@ -115,6 +119,7 @@ fn spec(assignment: &Assignment, node: Node) -> NodeSpec {
         node,
         ranks: assignment.ranks_of(node).collect(),
         limits: limits(assignment, node),
+        storage: assignment.stores_apart(node).then(|| storage_path(&assignment.directory, node)),
         // Lanes are processes and run one case at a time.
         tag: format!("{}-{}-{}-{node}", std::process::id(), case.index, case.attempt),
     }

@@ -17,6 +17,8 @@ mod network;
 mod port;
 mod process;
 mod shm;
+mod storage;
+mod volume;
 
 use std::io;
 
@@ -26,11 +28,8 @@ use ringbreaker_scenarios::{
     units::Nanos,
 };
 
-pub use self::{
-    ground::Ground,
-    network::Links,
-    shm::{BALLAST_PREFIX, is_stale},
-};
+use self::volume::{Filled, ReadOnly, Volume};
+pub use self::{ground::Ground, network::Links, shm::is_stale, volume::BALLAST_PREFIX};
 use crate::journal::Undo;
 
 /// The injector of a fault. Companion processes it needs are started here, idle, so that injecting is
@@ -60,9 +59,11 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::ExhaustPorts(fault) => Box::new(port::Exhausted::new(fault, nodes()?)?),
         FaultKind::NarrowPorts(fault) => Box::new(port::Narrowed::new(fault, nodes()?)),
         FaultKind::LimitShm(fault) => Box::new(shm::Limited::new(fault, nodes()?)),
-        FaultKind::FillShm(fault) => Box::new(shm::Filled::new(fault, nodes()?, plan.id)),
+        FaultKind::FillShm(fault) => {
+            Box::new(Filled::new(name, Volume::Shm, nodes()?, fault.leave, plan.id))
+        }
         FaultKind::ExhaustShmInodes(fault) => Box::new(shm::NoInodes::new(fault, nodes()?)),
-        FaultKind::ReadOnlyShm(_) => Box::new(shm::ReadOnly::new(nodes()?)),
+        FaultKind::ReadOnlyShm(_) => Box::new(ReadOnly::new(name, Volume::Shm, nodes()?)),
         FaultKind::StaleShm(fault) => Box::new(shm::Stale::new(fault, nodes()?, plan.id)),
         FaultKind::LimitMemory(fault) => {
             Box::new(memory::RankMemory::new(fault, ranks()?, ground)?)
@@ -76,6 +77,11 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::HoldGpuMemory(fault) => {
             Box::new(memory::GpuMemory::new(fault, &plan.target.nodes, ground)?)
         }
+        FaultKind::FillStorage(fault) => {
+            Box::new(Filled::new(name, Volume::Storage, nodes()?, fault.leave, plan.id))
+        }
+        FaultKind::ReadOnlyStorage(_) => Box::new(ReadOnly::new(name, Volume::Storage, nodes()?)),
+        FaultKind::SlowStorage(fault) => Box::new(storage::Slow::new(fault, nodes()?)),
         FaultKind::ShiftClock(fault) => Box::new(clock::Shifted::new(fault, ranks()?)),
         FaultKind::Delay(fault) => shaped(network::Effect::delay(fault))?,
         FaultKind::Loss(fault) => shaped(network::Effect::loss(fault))?,

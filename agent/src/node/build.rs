@@ -1,6 +1,13 @@
 //! The steps of building a node.
 
-use std::{collections::BTreeMap, fs::File, io, os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use ringbreaker_scenarios::{
     case::{Node, NodeLimits},
@@ -26,6 +33,8 @@ const MTU: u16 = 1500;
 const QUEUE_PACKETS: u32 = 4096;
 /// Size of a node's /dev/shm when nothing else is asked for. tmpfs takes memory only when written.
 const SHM_SIZE: Bytes = Bytes(1 << 30);
+/// Size of a node's own storage.
+const STORAGE_SIZE: Bytes = Bytes(64 << 20);
 
 impl NodeError {
     fn step(node: Node, step: &'static str) -> impl FnOnce(io::Error) -> NodeError {
@@ -45,6 +54,7 @@ impl From<io::Error> for SetupError {
 /// What is made inside of the namespaces.
 struct Made {
     shm: OwnedFd,
+    storage: Option<(PathBuf, OwnedFd)>,
     tun: File,
     offload: Offload,
 }
@@ -71,7 +81,8 @@ pub(super) fn build(
         Isolation::Namespaces | Isolation::UserNamespace => {
             let (namespaces, made) = Namespaces::create(|| setup(spec).map_err(SetupError))
                 .map_err(|SetupError(error)| error.of(node))?;
-            built.inside = Some(Inside { namespaces: Arc::new(namespaces), shm: made.shm });
+            let Made { shm, storage, .. } = made;
+            built.inside = Some(Inside { namespaces: Arc::new(namespaces), shm, storage });
             Some(TunPort { node, address: address(node), tun: made.tun, offload: made.offload })
         }
     };
@@ -116,6 +127,8 @@ fn setup(spec: &NodeSpec) -> Result<Made, NodeError> {
     mount::tmpfs(shm, Some(spec.limits.shm_size.unwrap_or(SHM_SIZE)))
         .map_err(step("mount its /dev/shm"))?;
     let shm = File::open(shm).map_err(step("open its /dev/shm"))?.into();
+    let storage = spec.storage.as_deref().map(mount_storage).transpose();
+    let storage = storage.map_err(step("mount its storage"))?;
     interface::bring_up("lo").map_err(step("bring up its loopback"))?;
     set_sysctls(spec)?;
     let (tun, offload) = tun::create(INTERFACE)
@@ -126,7 +139,12 @@ fn setup(spec: &NodeSpec) -> Result<Made, NodeError> {
     }
     interface::set_address(INTERFACE, address(spec.node), 24).map_err(step("set its address"))?;
     interface::bring_up(INTERFACE).map_err(step("bring up its interface"))?;
-    Ok(Made { shm, tun, offload })
+    Ok(Made { shm, storage, tun, offload })
+}
+
+fn mount_storage(at: &Path) -> io::Result<(PathBuf, OwnedFd)> {
+    mount::tmpfs(at, Some(STORAGE_SIZE))?;
+    Ok((at.to_owned(), File::open(at)?.into()))
 }
 
 fn set_sysctls(spec: &NodeSpec) -> Result<(), NodeError> {

@@ -13,7 +13,7 @@ use std::{
     io,
     net::Ipv4Addr,
     os::fd::{AsRawFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -48,6 +48,9 @@ pub struct NodeSpec {
     pub ranks: Vec<Rank>,
     /// Kernel limits.
     pub limits: NodeLimits,
+    /// A directory, which must exist, over which the node gets a small file system of its own for what
+    /// its ranks write; none: they write to the machine's.
+    pub storage: Option<PathBuf>,
     /// Unique on this machine; names the cgroups.
     pub tag: String,
 }
@@ -101,6 +104,8 @@ struct Inside {
     namespaces: Arc<Namespaces>,
     /// Its /dev/shm, seen from the agent.
     shm: OwnedFd,
+    /// Its storage: where it is inside, and as it is seen from the agent.
+    storage: Option<(PathBuf, OwnedFd)>,
 }
 
 impl VirtualNode {
@@ -140,6 +145,14 @@ impl VirtualNode {
             Some(inside) => PathBuf::from(format!("/proc/self/fd/{}", inside.shm.as_raw_fd())),
             None => PathBuf::from("/dev/shm"),
         }
+    }
+
+    /// The node's own storage: its path inside the node, and one under which this process reaches it as
+    /// long as the node lives. None: it has none.
+    pub fn storage(&self) -> Option<(&Path, PathBuf)> {
+        let (inside, descriptor) = self.inside.as_ref()?.storage.as_ref()?;
+        let outside = PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
+        Some((inside, outside))
     }
 
     /// Runs `work` inside the node's network and mount namespaces, in a short-lived OS thread.

@@ -29,6 +29,7 @@ pub fn isolation() -> Probed {
         node: 0,
         ranks: vec![RANK],
         limits: NodeLimits::default(),
+        storage: None,
         tag: format!("probe-{}-{:x}", std::process::id(), crate::sys::clock::now().0),
     };
     match VirtualNode::build(&spec, present.isolation) {

@@ -9,6 +9,7 @@
 
 pub mod backend;
 pub mod blackbox;
+pub mod checkpoint;
 pub mod code;
 pub mod data;
 pub mod host;

@@ -50,6 +50,9 @@ pub struct RankSpec {
     pub nccl: Option<PathBuf>,
     /// CUDA device index; none for the host backend.
     pub gpu: Option<u32>,
+    /// Where its checkpoint goes; none: it writes none.
+    #[serde(default)]
+    pub checkpoint: Option<PathBuf>,
     /// The black box; none: no recorder (benchmarks of the recorder only).
     pub blackbox: Option<PathBuf>,
     /// How many operations the black box keeps.

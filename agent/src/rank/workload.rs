@@ -15,6 +15,7 @@ use ringbreaker_scenarios::{
 use super::{
     backend::{CallError, Check, CommStatus, Communicator, Handover, Library, Op, OpStatus},
     blackbox::BlackBox,
+    checkpoint,
     life::{Finding, Life},
     protocol::{EXIT_AFTER_ERROR, EXIT_FINISHED, EXIT_HARNESS, FromRank, RankSpec, ToRank},
     watchdog,
@@ -83,6 +84,7 @@ impl Workload<'_> {
                 self.life.link().observe(What::IterationReached { iteration });
             }
             self.operation(communicator.as_ref(), number)?;
+            self.checkpoint(iteration)?;
             thread::sleep(self.spec.workload.interval.into());
         }
         self.leave(communicator.as_ref())
@@ -194,6 +196,35 @@ impl Workload<'_> {
         self.life.link().observe(What::WrongData { op: op.number, expected, found, element });
         self.life.detected(&Finding { detector: Detector::DataCheck, code: None, message });
         Err(Stopped)
+    }
+
+    /// Writes a checkpoint where this rank is to write one after this iteration. A script whose
+    /// checkpoint fails ends.
+    fn checkpoint(&self, iteration: u32) -> Result<(), Stopped> {
+        let (Some(plan), Some(path)) = (&self.spec.workload.checkpoint, &self.spec.checkpoint)
+        else {
+            return Ok(());
+        };
+        if !(iteration + 1).is_multiple_of(plan.every) {
+            return Ok(());
+        }
+        let begun = clock::now();
+        match checkpoint::write(path, plan.bytes) {
+            Ok(()) => {
+                let took = clock::now().since(begun);
+                self.life.link().observe(What::CheckpointWritten { iteration, took });
+                Ok(())
+            }
+            Err(error) => {
+                let message = format!("the checkpoint after iteration {iteration}: {error}");
+                self.life.detected(&Finding {
+                    detector: Detector::Checkpoint,
+                    code: None,
+                    message,
+                });
+                Err(Stopped)
+            }
+        }
     }
 
     /// What TORCH_NCCL_BLOCKING_WAIT does: the waiting thread looks itself, aborts, and raises.

@@ -7,11 +7,12 @@
 //! - [`process`], [`procfs`], [`signal`]: children that die with the agent, and who is who;
 //! - [`namespace`], [`timens`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
 //! - [`tun`], [`interface`], [`netlink`], [`sysctl`]: its network;
-//! - [`filesystem`]: how full a file system is; [`oom`]: whom the OOM killer takes; [`sockets`],
+//! - [`filesystem`], [`fanotify`]: how full a file system is, and who opens files there; [`oom`]: whom the OOM killer takes; [`sockets`],
 //!   [`reuseport`]: who listens, and who gets the connections.
 
 pub mod cgroup;
 pub mod clock;
+pub mod fanotify;
 pub mod filesystem;
 pub mod interface;
 pub mod mount;

@@ -4,9 +4,10 @@ use ringbreaker_proto::v1::{self, fault::Kind, trigger::When};
 use ringbreaker_scenarios::{
     case::{FaultPlan, Target, Trigger},
     fault::{
-        ActsOn, Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, FragmentGpuMemory,
-        HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition,
-        PortRole, PressPageCache, Rate, ReadOnlyShm, ShiftClock, Signal, StaleShm, Stop, TakePort,
+        ActsOn, Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, FillStorage,
+        FragmentGpuMemory, HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener,
+        NarrowPorts, Partition, PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage,
+        ShiftClock, Signal, SlowStorage, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -111,6 +112,15 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
         Kind::ShiftClock(v1::ShiftClock { ahead_ns, behind_ns }) => {
             let (ahead, behind) = (Nanos(ahead_ns), Nanos(behind_ns));
             FaultKind::ShiftClock(ShiftClock { ahead, behind })
+        }
+        Kind::FillStorage(v1::FillStorage { leave_bytes }) => {
+            FaultKind::FillStorage(FillStorage { leave: Bytes(leave_bytes) })
+        }
+        Kind::ReadOnlyStorage(v1::ReadOnlyStorage {}) => {
+            FaultKind::ReadOnlyStorage(ReadOnlyStorage {})
+        }
+        Kind::SlowStorage(v1::SlowStorage { by_ns }) => {
+            FaultKind::SlowStorage(SlowStorage { by: Nanos(by_ns) })
         }
         Kind::Delay(v1::Delay { by_ns, jitter_ns }) => {
             FaultKind::Delay(Delay { by: Nanos(by_ns), jitter: Nanos(jitter_ns) })

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ringbreaker_proto::v1;
 use ringbreaker_scenarios::{
-    case::{ClusterPlan, NodeLimits, RankPlan, WatchdogPlan, WorkloadPlan},
+    case::{CheckpointPlan, ClusterPlan, NodeLimits, RankPlan, WatchdogPlan, WorkloadPlan},
     event::EndReason,
     settings::Unread,
     units::{Bytes, Nanos},
@@ -162,8 +162,16 @@ fn port(number: u32) -> Result<Option<u16>, WireError> {
 }
 
 fn workload(message: v1::Workload) -> Result<WorkloadPlan, WireError> {
-    let v1::Workload { collectives, dtype, bytes, iterations, warmup, interval_ns, check } =
-        message;
+    let v1::Workload {
+        collectives,
+        dtype,
+        bytes,
+        iterations,
+        warmup,
+        interval_ns,
+        check,
+        checkpoint,
+    } = message;
     if collectives.is_empty() || bytes.is_empty() {
         return Err(WireError::Missing { part: "collective or size" });
     }
@@ -178,7 +186,17 @@ fn workload(message: v1::Workload) -> Result<WorkloadPlan, WireError> {
         warmup,
         interval: Nanos(interval_ns),
         check,
+        checkpoint: checkpoint.map(self::checkpoint).transpose()?,
     })
+}
+
+fn checkpoint(message: v1::Checkpoint) -> Result<CheckpointPlan, WireError> {
+    let v1::Checkpoint { every, bytes, ranks } = message;
+    if every == 0 {
+        return Err(WireError::value("every how many operations", every, "at least 1"));
+    }
+    let ranks = word("who writes a checkpoint", &ranks)?;
+    Ok(CheckpointPlan { every, bytes: Bytes(bytes), ranks })
 }
 
 fn rank(message: v1::RankSetup) -> Result<RankPlan, WireError> {

@@ -2,9 +2,9 @@
 
 use ringbreaker_proto::v1::{fault::Kind, trigger::When};
 use ringbreaker_scenarios::{
-    case::Trigger,
+    case::{CheckpointPlan, Trigger},
     fault::FaultKind,
-    words::{Collective, Dtype, ErrorHandling, Phase},
+    words::{CheckpointRanks, Collective, Dtype, ErrorHandling, Phase},
 };
 
 use super::*;
@@ -34,6 +34,7 @@ fn prepare() -> v1::Prepare {
             warmup: 2,
             interval_ns: 7,
             check: true,
+            checkpoint: Some(v1::Checkpoint { every: 4, bytes: 5, ranks: "first".into() }),
         }),
         ranks: vec![rank.clone(), rank],
         directory: "/runs/r/3".into(),
@@ -80,6 +81,9 @@ fn every_kind() -> Vec<Kind> {
         Kind::HoldGpuMemory(v1::HoldGpuMemory { leave_bytes: 6 }),
         Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes: 7, piece_bytes: 8 }),
         Kind::ShiftClock(v1::ShiftClock { ahead_ns: 0, behind_ns: 9 }),
+        Kind::FillStorage(v1::FillStorage { leave_bytes: 1 }),
+        Kind::ReadOnlyStorage(v1::ReadOnlyStorage {}),
+        Kind::SlowStorage(v1::SlowStorage { by_ns: 2 }),
         Kind::Delay(v1::Delay { by_ns: 7, jitter_ns: 8 }),
         Kind::Loss(v1::Loss { percent: 1.5 }),
         Kind::Rate(v1::Rate { mbit: 100.0 }),
@@ -116,6 +120,9 @@ fn every_kind_of_fault_is_understood_with_its_parameters() {
             r#"{"hold_gpu_memory":{"leave":6}}"#,
             r#"{"fragment_gpu_memory":{"leave":7,"piece":8}}"#,
             r#"{"shift_clock":{"ahead":0,"behind":9}}"#,
+            r#"{"fill_storage":{"leave":1}}"#,
+            r#"{"read_only_storage":{}}"#,
+            r#"{"slow_storage":{"by":2}}"#,
             r#"{"delay":{"by":7,"jitter":8}}"#,
             r#"{"loss":{"percent":1.5}}"#,
             r#"{"rate":{"mbit":100.0}}"#,
@@ -131,6 +138,8 @@ fn a_case_is_understood_with_everything_in_it() {
     assert_eq!((case.world(), case.cluster.rendezvous_port, case.nccl), (2, Some(29_500), None));
     assert_eq!(case.workload.collectives, [Collective::AllReduce, Collective::SendRecv]);
     assert_eq!((case.workload.dtype, case.workload.interval), (Dtype::Bf16, Nanos(7)));
+    let checkpoint = CheckpointPlan { every: 4, bytes: Bytes(5), ranks: CheckpointRanks::First };
+    assert_eq!(case.workload.checkpoint, Some(checkpoint));
     assert_eq!(case.ranks[1].env["NCCL_DEBUG"], "WARN");
     let watchdog = &case.ranks[0].watchdog;
     assert_eq!((watchdog.init_timeout, watchdog.op_timeout), (None, Some(Nanos(5))));

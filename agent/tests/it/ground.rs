@@ -31,6 +31,7 @@ pub(crate) fn spec(node: u32, ranks: &[u32], limits: NodeLimits) -> NodeSpec {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     NodeSpec {
+        storage: None,
         node,
         ranks: ranks.to_vec(),
         limits,

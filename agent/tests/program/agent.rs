@@ -87,6 +87,7 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
     injector.inject()?;
     // Some faults are felt by callers alone.
     let _caller = call(&calling);
+    let _opener = open(&calling);
     let deadline = Instant::now() + PATIENCE;
     let evidence = loop {
         match injector.witness() {
@@ -109,6 +110,13 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
     Err("nobody killed this agent".into())
 }
 
+/// Another process opens a file in the storage of node 0; nobody waits for it.
+fn open(nodes: &[VirtualNode]) -> Option<Child> {
+    let file = nodes[0].storage()?.0.join("opened");
+    let program = std::env::current_exe().ok()?;
+    nodes[0].inside(|| Command::new(program).arg("open").arg(file).spawn()).ok()?.ok()
+}
+
 /// Calls the rendezvous port of node 0 from node 1; nobody need answer.
 fn call(nodes: &[VirtualNode]) -> Option<TcpStream> {
     let port = SocketAddr::from((nodes[0].address(), 4700));
@@ -125,7 +133,10 @@ fn build(directory: &Path) -> Result<Built, Box<dyn Error>> {
     let mut ports = Vec::new();
     for node in 0..2 {
         let tag = format!("{name}-{}", std::process::id());
-        let spec = NodeSpec { node, ranks: vec![node], limits: limits.clone(), tag };
+        let storage = directory.join(format!("storage{node}"));
+        fs::create_dir(&storage)?;
+        let (ranks, limits) = (vec![node], limits.clone());
+        let spec = NodeSpec { node, ranks, limits, storage: Some(storage), tag };
         let (built, port) = VirtualNode::build(&spec, isolation)?;
         nodes.push(built);
         ports.extend(port);

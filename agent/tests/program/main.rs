@@ -30,6 +30,7 @@ fn main() {
         }
         ["leave-under-watch", nccl] => leaver::play(Path::new(nccl)),
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
+        ["open", file] => i32::from(std::fs::File::create(file).is_err()),
         ["tell-clock"] => {
             println!("{}", ringbreaker_agent::sys::clock::now().0);
             0

@@ -31,6 +31,7 @@ pub(crate) fn plan(index: u32) -> CasePlan {
             warmup: 2,
             interval: Nanos::from_millis(10),
             check: true,
+            checkpoint: None,
         },
         settings: BTreeMap::from([("NCCL_TIMEOUT".to_owned(), "2s".to_owned())]),
         ranks: vec![RankPlan::default(), RankPlan::default()],

@@ -24,6 +24,7 @@ pub(crate) fn detector(detector: Detector) -> &'static str {
         Detector::HeartbeatMonitor => "PyTorch's heartbeat monitor",
         Detector::Kernel => "the kernel",
         Detector::DataCheck => "the check of results",
+        Detector::Checkpoint => "a checkpoint that could not be written",
         Detector::Controller => "word from the controller",
         Detector::Nobody => "nobody",
     }

@@ -55,6 +55,7 @@ impl Story {
                 warmup: 5,
                 interval: Nanos::ZERO,
                 check: true,
+                checkpoint: None,
             },
             settings: BTreeMap::new(),
             ranks: vec![RankPlan::default(); ranks as usize],

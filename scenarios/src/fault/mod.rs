@@ -8,6 +8,7 @@ pub mod network;
 pub mod port;
 pub mod process;
 pub mod shm;
+pub mod storage;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub use network::{Delay, Loss, Partition, Rate};
 pub use port::{ExhaustPorts, MuteListener, NarrowPorts, PortRole, TakePort};
 pub use process::{Kill, Signal, Stop};
 pub use shm::{ExhaustShmInodes, FillShm, LimitShm, ReadOnlyShm, StaleShm};
+pub use storage::{FillStorage, ReadOnlyStorage, SlowStorage};
 
 /// A kind of fault with its parameters. Externally tagged, as in `inject.kill = { ... }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +57,12 @@ pub enum FaultKind {
     FragmentGpuMemory(FragmentGpuMemory),
     /// A rank's clock differs from that of the others.
     ShiftClock(ShiftClock),
+    /// What ranks write to is full.
+    FillStorage(FillStorage),
+    /// What ranks write to can only be read.
+    ReadOnlyStorage(ReadOnlyStorage),
+    /// What ranks write to is slow.
+    SlowStorage(SlowStorage),
     /// Packets of a link arrive late.
     Delay(Delay),
     /// Packets of a link are lost.
@@ -85,6 +93,9 @@ impl FaultKind {
             FaultKind::HoldGpuMemory(_) => "hold_gpu_memory",
             FaultKind::FragmentGpuMemory(_) => "fragment_gpu_memory",
             FaultKind::ShiftClock(_) => "shift_clock",
+            FaultKind::FillStorage(_) => "fill_storage",
+            FaultKind::ReadOnlyStorage(_) => "read_only_storage",
+            FaultKind::SlowStorage(_) => "slow_storage",
             FaultKind::Delay(_) => "delay",
             FaultKind::Loss(_) => "loss",
             FaultKind::Rate(_) => "rate",
@@ -110,6 +121,9 @@ impl FaultKind {
         "hold_gpu_memory",
         "fragment_gpu_memory",
         "shift_clock",
+        "fill_storage",
+        "read_only_storage",
+        "slow_storage",
         "delay",
         "loss",
         "rate",
@@ -125,9 +139,12 @@ impl FaultKind {
             FaultKind::ExhaustPorts(_) => "close the listeners, restore the port range",
             FaultKind::NarrowPorts(_) => "restore the port range",
             FaultKind::LimitShm(_) => "goes with the node's mount namespace",
-            FaultKind::FillShm(_) => "remove the file",
+            FaultKind::FillShm(_) | FaultKind::FillStorage(_) => "remove the file",
             FaultKind::ExhaustShmInodes(_) => "lift the limit of files",
-            FaultKind::ReadOnlyShm(_) => "take the read-only mount away",
+            FaultKind::ReadOnlyShm(_) | FaultKind::ReadOnlyStorage(_) => {
+                "take the read-only mount away"
+            }
+            FaultKind::SlowStorage(_) => "let everybody through",
             FaultKind::StaleShm(_) => "remove the files",
             FaultKind::LimitMemory(_) | FaultKind::PressPageCache(_) => {
                 "end the helper, lift the limit"
@@ -159,7 +176,10 @@ impl FaultKind {
             | FaultKind::ReadOnlyShm(_)
             | FaultKind::StaleShm(_)
             | FaultKind::HoldGpuMemory(_)
-            | FaultKind::FragmentGpuMemory(_) => ActsOn::Nodes,
+            | FaultKind::FragmentGpuMemory(_)
+            | FaultKind::FillStorage(_)
+            | FaultKind::ReadOnlyStorage(_)
+            | FaultKind::SlowStorage(_) => ActsOn::Nodes,
             FaultKind::Delay(_)
             | FaultKind::Loss(_)
             | FaultKind::Rate(_)

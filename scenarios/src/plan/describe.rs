@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    case::{CasePlan, FaultPlan},
+    case::{CasePlan, CheckpointPlan, FaultPlan},
     fault::FaultKind,
+    words::CheckpointRanks,
 };
 
 /// The cases as a table, then every fault with target, trigger, life, lease and undo: all that will
@@ -47,7 +48,16 @@ fn heading(case: &CasePlan, cases: usize, columns: usize) -> String {
         work.warmup,
         work.iterations,
         work.interval,
-    )
+    ) + &work.checkpoint.as_ref().map(checkpoint).unwrap_or_default()
+}
+
+fn checkpoint(plan: &CheckpointPlan) -> String {
+    let CheckpointPlan { every, bytes, ranks } = plan;
+    let who = match ranks {
+        CheckpointRanks::All => "every rank",
+        CheckpointRanks::First => "rank 0",
+    };
+    format!("a checkpoint of {bytes} by {who} every {every} operations\n")
 }
 
 fn plural(word: &str, count: usize) -> String {

@@ -5,10 +5,10 @@ use super::{
     value,
 };
 use crate::{
-    case::{ClusterPlan, WorkloadPlan},
+    case::{CheckpointPlan, ClusterPlan, WorkloadPlan},
     problem::Collector,
     units::{Bytes, Nanos},
-    words::{Collective, Dtype},
+    words::{CheckpointRanks, Collective, Dtype},
 };
 
 /// Nodes of a cluster: each has an address of one /24, and costs a namespace and a thread.
@@ -17,6 +17,8 @@ const MAX_NODES: u32 = 64;
 const MAX_RANKS_PER_NODE: u32 = 64;
 /// The largest buffer. A rank holds two of them, and the exact expected values.
 const MAX_BYTES: Bytes = Bytes(16 << 30);
+/// The largest checkpoint: under a fault it lies in memory.
+const MAX_CHECKPOINT: Bytes = Bytes(1 << 30);
 
 /// Reads `[cluster]`.
 pub(super) fn cluster(mut t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<ClusterPlan> {
@@ -71,6 +73,8 @@ pub(super) fn workload(
     let warmup = t.optional("warmup").map_or(Some(3), |v| warmup(v, c));
     let interval = t.optional("interval").map_or(Some(Nanos::ZERO), |v| value::duration(v, c));
     let check = t.optional("check").map_or(Some(true), |v| value::flag(v, c));
+    let checkpoint = t.optional_table("checkpoint", c);
+    let checkpoint = checkpoint.map_or(Some(None), |t| self::checkpoint(t, c).map(Some));
     t.finish(c);
     let plan = || {
         Some(WorkloadPlan {
@@ -81,9 +85,28 @@ pub(super) fn workload(
             warmup: warmup?,
             interval: interval?,
             check: check?,
+            checkpoint: checkpoint?,
         })
     };
     Workload { plan: plan(), iterations }
+}
+
+/// Reads `[workload.checkpoint]`.
+fn checkpoint(mut t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<CheckpointPlan> {
+    let every = t.required("every", "every = 10", c);
+    let every = every.and_then(|v| value::whole(v, 1, 100_000_000, c));
+    let bytes_at = t.required("bytes", "bytes = \"1 MiB\"", c);
+    let bytes = bytes_at.and_then(|v| {
+        let bytes = value::size(v, c)?;
+        if bytes.0 == 0 || bytes > MAX_CHECKPOINT {
+            c.at(v.span(), "this size is out of range", format!("from 1 B to {MAX_CHECKPOINT}"));
+            return None;
+        }
+        Some(bytes)
+    });
+    let ranks = t.optional("ranks").map_or(Some(CheckpointRanks::All), |v| value::word(v, c));
+    t.finish(c);
+    Some(CheckpointPlan { every: every?, bytes: bytes?, ranks: ranks? })
 }
 
 fn warmup(v: &Value<'_>, c: &mut Collector<'_>) -> Option<u32> {

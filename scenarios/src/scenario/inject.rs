@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     fault::{
-        Delay, FaultKind, FillShm, HoldGpuMemory, Kill, Loss, Partition, Rate, ReadOnlyShm, Signal,
-        Stop,
+        Delay, FaultKind, FillShm, FillStorage, HoldGpuMemory, Kill, Loss, Partition, Rate,
+        ReadOnlyShm, ReadOnlyStorage, Signal, SlowStorage, Stop,
     },
     nearest,
     problem::Collector,
@@ -56,6 +56,15 @@ pub(super) fn kind(t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<FaultKind>
             leave(&mut t, c).map(|leave| FaultKind::HoldGpuMemory(HoldGpuMemory { leave }))
         }
         "fragment_gpu_memory" => memory::fragment(&mut t, c).map(FaultKind::FragmentGpuMemory),
+        "fill_storage" => {
+            leave(&mut t, c).map(|leave| FaultKind::FillStorage(FillStorage { leave }))
+        }
+        "read_only_storage" => Some(FaultKind::ReadOnlyStorage(ReadOnlyStorage {})),
+        "slow_storage" => {
+            let by = t.required("by", "by = \"2s\"", c);
+            let by = by.and_then(|v| value::positive_duration(v, c));
+            by.map(|by| FaultKind::SlowStorage(SlowStorage { by }))
+        }
         "shift_clock" => clock::shift(&mut t, c).map(FaultKind::ShiftClock),
         "delay" => delay(&mut t, c).map(FaultKind::Delay),
         "loss" => number(&mut t, "percent", "percent = 1", 100.0, c)

@@ -208,7 +208,8 @@ fn build(
     isolation: Isolation,
 ) -> Result<(VirtualNode, Option<super::TunPort>), BenchError> {
     let tag = format!("bench-{}-{:x}", std::process::id(), crate::sys::clock::now().0);
-    let spec = NodeSpec { node, ranks: Vec::new(), limits: NodeLimits::default(), tag };
+    let spec =
+        NodeSpec { node, ranks: Vec::new(), limits: NodeLimits::default(), storage: None, tag };
     Ok(VirtualNode::build(&spec, isolation)?)
 }
 

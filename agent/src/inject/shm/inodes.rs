@@ -4,9 +4,12 @@ use std::path::Path;
 
 use ringbreaker_scenarios::fault::ExhaustShmInodes;
 
-use super::{SHM, private};
 use crate::{
-    inject::{InjectError, Injector, ground::Targets},
+    inject::{
+        InjectError, Injector,
+        ground::Targets,
+        volume::{SHM, private},
+    },
     journal::Undo,
     sys::{filesystem, mount},
 };

@@ -2,9 +2,12 @@
 
 use ringbreaker_scenarios::{fault::LimitShm, units::Bytes};
 
-use super::{measure, private};
 use crate::{
-    inject::{InjectError, Injector, ground::Targets},
+    inject::{
+        InjectError, Injector,
+        ground::Targets,
+        volume::{measure, private},
+    },
     journal::Undo,
     sys::filesystem::Space,
 };

@@ -10,9 +10,12 @@ use std::{
 
 use ringbreaker_scenarios::{fault::StaleShm, units::Bytes};
 
-use super::{SHM, afford, grow, measure, private};
 use crate::{
-    inject::{InjectError, Injector, ground::Targets},
+    inject::{
+        InjectError, Injector,
+        ground::Targets,
+        volume::{SHM, afford, grow, measure, private},
+    },
     journal::Undo,
     node::VirtualNode,
     sys::filesystem,

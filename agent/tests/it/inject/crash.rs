@@ -18,9 +18,9 @@ use ringbreaker_agent::{
 use ringbreaker_scenarios::{
     case::Target,
     fault::{
-        Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, Kill, LimitMemory, LimitShm,
-        Loss, MuteListener, NarrowPorts, Partition, PressPageCache, Rate, ReadOnlyShm, ShiftClock,
-        StaleShm, Stop, TakePort,
+        Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, FillStorage, Kill, LimitMemory,
+        LimitShm, Loss, MuteListener, NarrowPorts, Partition, PressPageCache, Rate, ReadOnlyShm,
+        ReadOnlyStorage, ShiftClock, SlowStorage, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -158,6 +158,9 @@ fn kinds() -> Vec<(FaultKind, Target)> {
             }),
             rank(0),
         ),
+        (FaultKind::FillStorage(FillStorage { leave: Bytes(0) }), node(0)),
+        (FaultKind::ReadOnlyStorage(ReadOnlyStorage {}), node(0)),
+        (FaultKind::SlowStorage(SlowStorage { by: Nanos::from_millis(100) }), node(0)),
         (FaultKind::Delay(delay), link(0, 1)),
         (FaultKind::Loss(Loss { percent: 50.0 }), link(0, 1)),
         (FaultKind::Rate(Rate { mbit: 0.1 }), link(0, 1)),
@@ -180,7 +183,9 @@ fn every_kind_is_taken_back_by_the_guard_when_its_agent_is_killed() {
     }
     for (kind, target) in tested {
         let name = kind.name();
-        if matches!(name, "limit_memory" | "press_page_cache") && !isolation().reasons.is_empty() {
+        if matches!(name, "limit_memory" | "press_page_cache" | "slow_storage")
+            && !isolation().reasons.is_empty()
+        {
             println!("SKIPPED: {name} after the death of its agent: {:?}", isolation().reasons);
             continue;
         }

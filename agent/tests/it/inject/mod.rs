@@ -12,3 +12,4 @@ mod port;
 mod process;
 pub(crate) mod rig;
 mod shm;
+mod storage;

@@ -63,11 +63,15 @@ impl Rig {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut nodes = Vec::new();
         let mut ports = Vec::new();
+        let directory = tempfile::tempdir().unwrap();
         for node in 0..2 {
+            let storage = directory.path().join(format!("storage{node}"));
+            std::fs::create_dir(&storage).unwrap();
             let spec = NodeSpec {
                 node,
                 ranks: vec![node],
                 limits: limits.clone(),
+                storage: Some(storage),
                 tag: format!("test-{}-{number}", std::process::id()),
             };
             let (built, port) = VirtualNode::build(&spec, isolation().isolation).unwrap();
@@ -93,7 +97,6 @@ impl Rig {
             ranks.push(process::spawn(request).unwrap());
             beats.push(reader);
         }
-        let directory = tempfile::tempdir().unwrap();
         let nodes = Arc::new(nodes);
         let processes = (0..).zip(&ranks).map(|(rank, process)| RankProcess {
             rank,

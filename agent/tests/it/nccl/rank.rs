@@ -39,6 +39,7 @@ impl Default for Play<'_> {
             warmup: 2,
             interval: Nanos::ZERO,
             check: true,
+            checkpoint: None,
         };
         let watchdog = WatchdogPlan { poll: Nanos::from_millis(5), ..WatchdogPlan::default() };
         Play { fake: "", env: &[], workload, watchdog }
@@ -79,6 +80,7 @@ impl Play<'_> {
 
     fn spec(&self, fake: &Fake, dir: &TempDir) -> std::path::PathBuf {
         let spec = RankSpec {
+            checkpoint: None,
             backend: Backend::Nccl,
             rank: 0,
             world: 1,

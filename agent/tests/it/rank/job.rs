@@ -38,6 +38,8 @@ pub(super) struct Plan {
     pub(super) watchdog: WatchdogPlan,
     pub(super) announce: Vec<u32>,
     pub(super) env: BTreeMap<String, String>,
+    /// Where checkpoints go; none: to a directory of the job's own.
+    pub(super) checkpoints: Option<PathBuf>,
     /// Namespaces that every rank enters.
     pub(super) entry: Option<Box<dyn Fn(Rank) -> Entry>>,
 }
@@ -55,6 +57,7 @@ impl Plan {
                 warmup: 2,
                 interval: Nanos::ZERO,
                 check: true,
+                checkpoint: None,
             },
             watchdog: WatchdogPlan {
                 init_timeout: Some(Nanos::from(PATIENCE)),
@@ -65,6 +68,7 @@ impl Plan {
             },
             announce: vec![20],
             env: BTreeMap::from([("NCCL_SOCKET_IFNAME".to_owned(), "lo".to_owned())]),
+            checkpoints: None,
             entry: None,
         }
     }
@@ -107,6 +111,10 @@ impl Plan {
     fn spawn(&self, rank: Rank, directory: &TempDir) -> Player {
         let file = |what: &str| directory.path().join(format!("rank{rank}.{what}"));
         let spec = RankSpec {
+            checkpoint: self.workload.checkpoint.as_ref().map(|_| {
+                let directory = self.checkpoints.as_deref().unwrap_or(directory.path());
+                directory.join(format!("rank{rank}.checkpoint"))
+            }),
             backend: Backend::Host,
             rank,
             world: self.world,

@@ -38,6 +38,7 @@ fn prepare(rig: &Rig, faults: Vec<v1::Fault>) -> Action {
         warmup: 2,
         interval_ns: 1_000_000,
         check: true,
+        checkpoint: None,
     };
     Action::Prepare(v1::Prepare {
         case: case(),
