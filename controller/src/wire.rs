@@ -3,6 +3,8 @@
 //! The only place in the controller that knows both. Exhaustive by construction: a new field of a
 //! plan or a new kind of fault does not compile until it is sent.
 
+mod kinds;
+
 use std::{collections::BTreeMap, path::Path};
 
 use ringbreaker_proto::v1;
@@ -13,7 +15,6 @@ use ringbreaker_scenarios::{
     },
     event::EndReason,
     fault::FaultKind,
-    units::Bytes,
 };
 
 use crate::run::lane::{CaseRef, Order};
@@ -188,10 +189,7 @@ fn target(target: &Target) -> v1::Target {
 
 fn kind(kind: &FaultKind) -> v1::fault::Kind {
     use ringbreaker_scenarios::fault::{
-        Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FillStorage, FragmentGpuMemory,
-        HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition,
-        PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage, ShiftClock, Signal,
-        SlowStorage, StaleShm, Stop, TakePort,
+        Delay, Kill, Loss, Partition, Rate, ReadOnlyShm, ReadOnlyStorage, Signal, Stop,
     };
     use v1::fault::Kind;
     match kind {
@@ -203,60 +201,25 @@ fn kind(kind: &FaultKind) -> v1::fault::Kind {
             Kind::Kill(v1::Kill { signal: word.to_owned() })
         }
         FaultKind::Stop(Stop {}) => Kind::Stop(v1::Stop {}),
-        FaultKind::TakePort(TakePort { port, role }) => {
-            let role = match role {
-                PortRole::Rendezvous => "rendezvous",
-                PortRole::Ras => "ras",
-            };
-            let port = port.map_or(0, u32::from);
-            Kind::TakePort(v1::TakePort { port, role: role.to_owned() })
-        }
-        FaultKind::MuteListener(MuteListener { port }) => {
-            Kind::MuteListener(v1::MuteListener { port: port.map_or(0, u32::from) })
-        }
-        FaultKind::ExhaustPorts(ExhaustPorts { leave }) => {
-            Kind::ExhaustPorts(v1::ExhaustPorts { leave: u32::from(*leave) })
-        }
-        FaultKind::NarrowPorts(NarrowPorts { to }) => {
-            Kind::NarrowPorts(v1::NarrowPorts { to: u32::from(*to) })
-        }
-        FaultKind::LimitShm(LimitShm { to }) => Kind::LimitShm(v1::LimitShm { to_bytes: to.0 }),
-        FaultKind::FillShm(FillShm { leave: Bytes(leave_bytes) }) => {
-            Kind::FillShm(v1::FillShm { leave_bytes: *leave_bytes })
-        }
-        FaultKind::ExhaustShmInodes(ExhaustShmInodes { leave }) => {
-            Kind::ExhaustShmInodes(v1::ExhaustShmInodes { leave: *leave })
-        }
+        FaultKind::TakePort(fault) => Kind::TakePort(kinds::take_port(fault)),
+        FaultKind::MuteListener(fault) => Kind::MuteListener(kinds::mute_listener(fault)),
+        FaultKind::ExhaustPorts(fault) => Kind::ExhaustPorts(kinds::exhaust_ports(fault)),
+        FaultKind::NarrowPorts(fault) => Kind::NarrowPorts(kinds::narrow_ports(fault)),
+        FaultKind::LimitShm(fault) => Kind::LimitShm(kinds::limit_shm(fault)),
+        FaultKind::FillShm(fault) => Kind::FillShm(kinds::fill_shm(fault)),
+        FaultKind::ExhaustShmInodes(fault) => Kind::ExhaustShmInodes(kinds::exhaust_inodes(fault)),
         FaultKind::ReadOnlyShm(ReadOnlyShm {}) => Kind::ReadOnlyShm(v1::ReadOnlyShm {}),
-        FaultKind::StaleShm(StaleShm { files, each }) => {
-            Kind::StaleShm(v1::StaleShm { files: *files, each_bytes: each.0 })
-        }
-        FaultKind::LimitMemory(LimitMemory { leave, rate, swap }) => {
-            let rate_bytes = rate.map(|rate| rate.0);
-            Kind::LimitMemory(v1::LimitMemory { leave_bytes: leave.0, rate_bytes, swap: *swap })
-        }
-        FaultKind::PressPageCache(PressPageCache { room, rate }) => {
-            Kind::PressPageCache(v1::PressPageCache { room_bytes: room.0, rate_bytes: rate.0 })
-        }
-        FaultKind::HoldGpuMemory(HoldGpuMemory { leave: Bytes(leave_bytes) }) => {
-            Kind::HoldGpuMemory(v1::HoldGpuMemory { leave_bytes: *leave_bytes })
-        }
-        FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave, piece }) => {
-            let (leave_bytes, piece_bytes) = (leave.0, piece.0);
-            Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes, piece_bytes })
-        }
-        FaultKind::ShiftClock(ShiftClock { ahead, behind }) => {
-            Kind::ShiftClock(v1::ShiftClock { ahead_ns: ahead.0, behind_ns: behind.0 })
-        }
-        FaultKind::FillStorage(FillStorage { leave }) => {
-            Kind::FillStorage(v1::FillStorage { leave_bytes: leave.0 })
-        }
+        FaultKind::StaleShm(fault) => Kind::StaleShm(kinds::stale_shm(fault)),
+        FaultKind::LimitMemory(fault) => Kind::LimitMemory(kinds::limit_memory(fault)),
+        FaultKind::PressPageCache(fault) => Kind::PressPageCache(kinds::page_cache(fault)),
+        FaultKind::HoldGpuMemory(fault) => Kind::HoldGpuMemory(kinds::hold_gpu_memory(fault)),
+        FaultKind::FragmentGpuMemory(fault) => Kind::FragmentGpuMemory(kinds::fragment(fault)),
+        FaultKind::ShiftClock(fault) => Kind::ShiftClock(kinds::shift_clock(fault)),
+        FaultKind::FillStorage(fault) => Kind::FillStorage(kinds::fill_storage(fault)),
         FaultKind::ReadOnlyStorage(ReadOnlyStorage {}) => {
             Kind::ReadOnlyStorage(v1::ReadOnlyStorage {})
         }
-        FaultKind::SlowStorage(SlowStorage { by }) => {
-            Kind::SlowStorage(v1::SlowStorage { by_ns: by.0 })
-        }
+        FaultKind::SlowStorage(fault) => Kind::SlowStorage(kinds::slow_storage(fault)),
         FaultKind::Delay(Delay { by, jitter }) => {
             Kind::Delay(v1::Delay { by_ns: by.0, jitter_ns: jitter.0 })
         }

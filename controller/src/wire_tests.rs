@@ -7,7 +7,7 @@ use ringbreaker_scenarios::{
         PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage, ShiftClock, Signal,
         SlowStorage, StaleShm, Stop, TakePort,
     },
-    units::Nanos,
+    units::{Bytes, Nanos},
     words::{ErrorHandling, Phase},
 };
 use v1::fault::Kind;
@@ -80,10 +80,12 @@ fn each_rank_gets_its_own_environment_and_watchdog() {
     assert_eq!(ranks[1].watchdog, Some(want));
 }
 
-#[test]
-fn every_kind_of_fault_has_its_message_with_its_parameters() {
+/// Pairs of what a plan says and what is sent.
+type Pairs = Vec<(FaultKind, Kind)>;
+
+fn processes_ports_and_shm() -> Pairs {
     let (five, six) = (Bytes(5), Bytes(6));
-    let pairs = [
+    vec![
         (
             FaultKind::Kill(Kill { signal: Signal::Term }),
             Kind::Kill(v1::Kill { signal: "TERM".into() }),
@@ -116,6 +118,12 @@ fn every_kind_of_fault_has_its_message_with_its_parameters() {
             FaultKind::StaleShm(StaleShm { files: 2, each: five }),
             Kind::StaleShm(v1::StaleShm { files: 2, each_bytes: 5 }),
         ),
+    ]
+}
+
+fn memory_clock_and_storage() -> Pairs {
+    let (five, six) = (Bytes(5), Bytes(6));
+    vec![
         (
             FaultKind::LimitMemory(LimitMemory { leave: five, rate: Some(six), swap: true }),
             Kind::LimitMemory(v1::LimitMemory { leave_bytes: 5, rate_bytes: Some(6), swap: true }),
@@ -148,6 +156,11 @@ fn every_kind_of_fault_has_its_message_with_its_parameters() {
             FaultKind::SlowStorage(SlowStorage { by: Nanos(6) }),
             Kind::SlowStorage(v1::SlowStorage { by_ns: 6 }),
         ),
+    ]
+}
+
+fn network() -> Pairs {
+    vec![
         (
             FaultKind::Delay(Delay { by: Nanos(7), jitter: Nanos(8) }),
             Kind::Delay(v1::Delay { by_ns: 7, jitter_ns: 8 }),
@@ -155,7 +168,12 @@ fn every_kind_of_fault_has_its_message_with_its_parameters() {
         (FaultKind::Loss(Loss { percent: 1.5 }), Kind::Loss(v1::Loss { percent: 1.5 })),
         (FaultKind::Rate(Rate { mbit: 100.0 }), Kind::Rate(v1::Rate { mbit: 100.0 })),
         (FaultKind::Partition(Partition {}), Kind::Partition(v1::Partition {})),
-    ];
+    ]
+}
+
+#[test]
+fn every_kind_of_fault_has_its_message_with_its_parameters() {
+    let pairs: Pairs = [processes_ports_and_shm(), memory_clock_and_storage(), network()].concat();
     let walked: Vec<&str> = pairs.iter().map(|(kind, _)| kind.name()).collect();
     assert_eq!(walked, FaultKind::NAMES, "this table walks every kind");
     for (given, want) in pairs {

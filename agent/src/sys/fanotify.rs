@@ -116,8 +116,9 @@ fn serve(group: &Fanotify, told: &PipeReader, by: Duration, report: &Mutex<Optio
             report.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(held);
             waiting.push_back(Waiting { since: Instant::now(), event });
         }
-        while let Some(next) = waiting.pop_front_if(|next| next.since.elapsed() >= by) {
-            allow(group, &next.event);
+        let is_due = |next: &Waiting| next.since.elapsed() >= by;
+        while waiting.front().is_some_and(is_due) {
+            waiting.pop_front().iter().for_each(|next| allow(group, &next.event));
         }
     }
 }

@@ -4,15 +4,13 @@ use ringbreaker_proto::v1::{self, fault::Kind, trigger::When};
 use ringbreaker_scenarios::{
     case::{FaultPlan, Target, Trigger},
     fault::{
-        ActsOn, Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, FillStorage,
-        FragmentGpuMemory, HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener,
-        NarrowPorts, Partition, PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage,
-        ShiftClock, Signal, SlowStorage, StaleShm, Stop, TakePort,
+        ActsOn, Delay, FaultKind, Kill, Loss, Partition, Rate, ReadOnlyShm, ReadOnlyStorage,
+        Signal, Stop,
     },
-    units::{Bytes, Nanos},
+    units::Nanos,
 };
 
-use super::{WireError, port, present, word};
+use super::{WireError, kinds, present, word};
 
 pub(super) fn plan(message: v1::Fault) -> Result<FaultPlan, WireError> {
     let v1::Fault { id, label, trigger, target, lasts_ns, lease_ns, kind } = message;
@@ -69,59 +67,25 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
     Ok(match message {
         Kind::Kill(v1::Kill { signal }) => FaultKind::Kill(Kill { signal: self::signal(&signal)? }),
         Kind::Stop(v1::Stop {}) => FaultKind::Stop(Stop {}),
-        Kind::TakePort(v1::TakePort { port: number, role }) => {
-            FaultKind::TakePort(TakePort { port: port(number)?, role: self::role(&role)? })
-        }
-        Kind::MuteListener(v1::MuteListener { port: number }) => {
-            FaultKind::MuteListener(MuteListener { port: port(number)? })
-        }
-        Kind::ExhaustPorts(v1::ExhaustPorts { leave }) => {
-            FaultKind::ExhaustPorts(ExhaustPorts { leave: ports(leave)? })
-        }
-        Kind::NarrowPorts(v1::NarrowPorts { to }) => {
-            FaultKind::NarrowPorts(NarrowPorts { to: ports(to)? })
-        }
-        Kind::LimitShm(v1::LimitShm { to_bytes }) => {
-            FaultKind::LimitShm(LimitShm { to: Bytes(to_bytes) })
-        }
-        Kind::FillShm(v1::FillShm { leave_bytes }) => {
-            FaultKind::FillShm(FillShm { leave: Bytes(leave_bytes) })
-        }
-        Kind::ExhaustShmInodes(v1::ExhaustShmInodes { leave }) => {
-            FaultKind::ExhaustShmInodes(ExhaustShmInodes { leave })
-        }
+        Kind::TakePort(port) => FaultKind::TakePort(kinds::take_port(&port)?),
+        Kind::MuteListener(port) => FaultKind::MuteListener(kinds::mute_listener(&port)?),
+        Kind::ExhaustPorts(ports) => FaultKind::ExhaustPorts(kinds::exhaust_ports(&ports)?),
+        Kind::NarrowPorts(ports) => FaultKind::NarrowPorts(kinds::narrow_ports(&ports)?),
+        Kind::LimitShm(shm) => FaultKind::LimitShm(kinds::limit_shm(&shm)),
+        Kind::FillShm(shm) => FaultKind::FillShm(kinds::fill_shm(&shm)),
+        Kind::ExhaustShmInodes(shm) => FaultKind::ExhaustShmInodes(kinds::exhaust_inodes(&shm)),
         Kind::ReadOnlyShm(v1::ReadOnlyShm {}) => FaultKind::ReadOnlyShm(ReadOnlyShm {}),
-        Kind::StaleShm(v1::StaleShm { files, each_bytes }) => {
-            FaultKind::StaleShm(StaleShm { files, each: Bytes(each_bytes) })
-        }
-        Kind::LimitMemory(v1::LimitMemory { leave_bytes, rate_bytes, swap }) => {
-            let (leave, rate) = (Bytes(leave_bytes), rate_bytes.map(Bytes));
-            FaultKind::LimitMemory(LimitMemory { leave, rate, swap })
-        }
-        Kind::PressPageCache(v1::PressPageCache { room_bytes, rate_bytes }) => {
-            let (room, rate) = (Bytes(room_bytes), Bytes(rate_bytes));
-            FaultKind::PressPageCache(PressPageCache { room, rate })
-        }
-        Kind::HoldGpuMemory(v1::HoldGpuMemory { leave_bytes }) => {
-            FaultKind::HoldGpuMemory(HoldGpuMemory { leave: Bytes(leave_bytes) })
-        }
-        Kind::FragmentGpuMemory(v1::FragmentGpuMemory { leave_bytes, piece_bytes }) => {
-            let (leave, piece) = (Bytes(leave_bytes), Bytes(piece_bytes));
-            FaultKind::FragmentGpuMemory(FragmentGpuMemory { leave, piece })
-        }
-        Kind::ShiftClock(v1::ShiftClock { ahead_ns, behind_ns }) => {
-            let (ahead, behind) = (Nanos(ahead_ns), Nanos(behind_ns));
-            FaultKind::ShiftClock(ShiftClock { ahead, behind })
-        }
-        Kind::FillStorage(v1::FillStorage { leave_bytes }) => {
-            FaultKind::FillStorage(FillStorage { leave: Bytes(leave_bytes) })
-        }
+        Kind::StaleShm(shm) => FaultKind::StaleShm(kinds::stale_shm(&shm)),
+        Kind::LimitMemory(memory) => FaultKind::LimitMemory(kinds::limit_memory(&memory)),
+        Kind::PressPageCache(memory) => FaultKind::PressPageCache(kinds::page_cache(&memory)),
+        Kind::HoldGpuMemory(gpu) => FaultKind::HoldGpuMemory(kinds::hold_gpu_memory(&gpu)),
+        Kind::FragmentGpuMemory(gpu) => FaultKind::FragmentGpuMemory(kinds::fragment(&gpu)),
+        Kind::ShiftClock(clock) => FaultKind::ShiftClock(kinds::shift_clock(&clock)),
+        Kind::FillStorage(storage) => FaultKind::FillStorage(kinds::fill_storage(&storage)),
         Kind::ReadOnlyStorage(v1::ReadOnlyStorage {}) => {
             FaultKind::ReadOnlyStorage(ReadOnlyStorage {})
         }
-        Kind::SlowStorage(v1::SlowStorage { by_ns }) => {
-            FaultKind::SlowStorage(SlowStorage { by: Nanos(by_ns) })
-        }
+        Kind::SlowStorage(storage) => FaultKind::SlowStorage(kinds::slow_storage(&storage)),
         Kind::Delay(v1::Delay { by_ns, jitter_ns }) => {
             FaultKind::Delay(Delay { by: Nanos(by_ns), jitter: Nanos(jitter_ns) })
         }
@@ -139,22 +103,6 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
         }
         Kind::Partition(v1::Partition {}) => FaultKind::Partition(Partition {}),
     })
-}
-
-/// Empty is what agents before roles were told.
-fn role(text: &str) -> Result<PortRole, WireError> {
-    match text {
-        "" | "rendezvous" => Ok(PortRole::Rendezvous),
-        "ras" => Ok(PortRole::Ras),
-        other => {
-            Err(WireError::value("the role of a port", format!("{other:?}"), "rendezvous or ras"))
-        }
-    }
-}
-
-fn ports(number: u32) -> Result<u16, WireError> {
-    u16::try_from(number)
-        .map_err(|_| WireError::value("the number of ports", number, "at most 65535"))
 }
 
 fn signal(text: &str) -> Result<Signal, WireError> {

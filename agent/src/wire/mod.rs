@@ -4,6 +4,7 @@
 //! controller, a number out of range) is refused with the place and the reason, never guessed.
 
 mod fault;
+mod kinds;
 
 use std::path::{Path, PathBuf};
 
