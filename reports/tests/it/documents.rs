@@ -100,7 +100,10 @@ fn the_page_is_one_file_that_asks_nothing_of_the_network() {
     }
     assert!(page.contains("host stand-in: rehearses the harness, says nothing about your NCCL"));
     assert_eq!(page.matches("<details class=\"case\"").count(), 3);
-    assert_eq!(page.matches("<svg").count(), 2, "the case that never began has no timeline");
+    let timelines = page.matches("<svg class=\"timeline\"").count();
+    assert_eq!(timelines, 2, "the case that never began has no timeline");
+    let curves = page.matches("<svg class=\"timeline curve\"").count();
+    assert_eq!(curves, 1, "two operations are no curve");
     insta::assert_snapshot!(page);
 }
 

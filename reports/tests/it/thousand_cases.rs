@@ -10,7 +10,8 @@ fn the_page_of_a_thousand_cases_is_whole_and_of_bearable_size() {
     assert_eq!(report.cases.len(), 1_000);
     let page = render::html::render(&report).unwrap();
     assert_eq!(page.matches("<details class=\"case\"").count(), 1_000);
-    assert_eq!(page.matches("<svg").count(), 1_000);
+    assert_eq!(page.matches("<svg class=\"timeline\"").count(), 1_000);
+    assert_eq!(page.matches("<svg class=\"timeline curve\"").count(), 1_000);
     assert!(page.len() < 20_000_000, "{} bytes", page.len());
 }
 

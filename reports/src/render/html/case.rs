@@ -9,6 +9,7 @@ use ringbreaker_scenarios::{
 };
 
 use super::{
+    curve,
     page::{Mark, class},
     timeline,
 };
@@ -38,6 +39,7 @@ pub(super) struct CaseView<'a> {
     pub(super) faults: Vec<FaultView<'a>>,
     pub(super) ranks: Vec<RankView<'a>>,
     pub(super) latency: Vec<LatencyView<'a>>,
+    pub(super) curve: String,
     pub(super) lines: Vec<LineView>,
     pub(super) lines_left_out: usize,
     pub(super) facts: Vec<(&'static str, String)>,
@@ -106,6 +108,7 @@ impl<'a> CaseView<'a> {
             faults: plan.faults.iter().zip(&report.faults).map(|(p, r)| fault(p, r)).collect(),
             ranks: report.ranks.iter().map(|rank| rank_view(rank, report.job.effect)).collect(),
             latency: report.latency.iter().filter(|_| zero.is_some()).map(latency).collect(),
+            curve: curve::draw(case),
             lines: all_lines.into_iter().take(LINES).collect(),
             lines_left_out,
             facts: facts(case),

@@ -4,6 +4,7 @@
 //! depends on them. Templates are in `templates/`; here is what they are filled with.
 
 mod case;
+mod curve;
 mod page;
 mod timeline;
 
