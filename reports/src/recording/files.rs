@@ -39,7 +39,7 @@ pub fn write(dir: &Path, report: &RunReport) -> Result<Vec<PathBuf>, RecordingEr
     capture(report).iter().map(|recording| write_one(dir, recording)).collect()
 }
 
-/// Writes one recording into `dir`, as [`write`] does, and returns its file.
+/// Writes one recording into `dir`, as [`write()`] does, and returns its file.
 ///
 /// # Errors
 ///
