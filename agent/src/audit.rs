@@ -28,6 +28,7 @@ pub fn job(nodes: &[VirtualNode]) -> Vec<LeftOver> {
     for node in nodes.iter().filter(|node| node.isolation() != Isolation::Plain) {
         for (what, part) in [
             ("/dev/shm", files(node)),
+            ("storage", ballast(node)),
             ("processes", processes(node)),
             ("listening sockets", listeners(node)),
         ] {
@@ -67,6 +68,19 @@ fn files(node: &VirtualNode) -> io::Result<Vec<LeftOver>> {
             owner,
             format!("node {}: /dev/shm/{name}, {size} bytes ({removed})", node.node()),
         ));
+    }
+    Ok(found)
+}
+
+/// Ballast of ours in the node's storage; checkpoints and logs belong there.
+fn ballast(node: &VirtualNode) -> io::Result<Vec<LeftOver>> {
+    let Some((_, storage)) = node.storage() else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(storage)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with(BALLAST_PREFIX) {
+            found.push((Owner::Harness, format!("node {}: {name} in its storage", node.node())));
+        }
     }
     Ok(found)
 }

@@ -12,7 +12,7 @@ use ringbreaker_scenarios::{
     event::Isolation,
 };
 
-use super::{InjectError, Links, RankProcess};
+use super::{InjectError, Links, RankProcess, layers::Layers, memory::Limit, volume::Volume};
 use crate::{fabric::Fabric, node::VirtualNode, program};
 
 /// The case, as injectors see it. Cheap to clone; every clone shares the nodes.
@@ -27,6 +27,14 @@ pub struct Ground {
     pub(super) directory: PathBuf,
     program: Option<PathBuf>,
     gpus: BTreeMap<Rank, u32>,
+    /// The memory limits of ranks' cgroups, as faults change them.
+    pub(super) memory_limits: Layers<Rank, Limit>,
+    /// The ranges of automatic ports of nodes.
+    pub(super) port_ranges: Layers<Node, String>,
+    /// Which file systems of nodes are covered by a read-only view.
+    pub(super) covers: Layers<(Node, Volume), bool>,
+    /// How many files the /dev/shm of a node may hold.
+    pub(super) shm_inodes: Layers<Node, u64>,
 }
 
 /// The nodes that a fault acts on.
@@ -69,6 +77,10 @@ impl Ground {
             directory,
             program: None,
             gpus: BTreeMap::new(),
+            memory_limits: Layers::default(),
+            port_ranges: Layers::default(),
+            covers: Layers::default(),
+            shm_inodes: Layers::default(),
         }
     }
 

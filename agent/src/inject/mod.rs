@@ -12,6 +12,7 @@
 mod clock;
 mod companion;
 mod ground;
+mod layers;
 pub mod memory;
 mod network;
 mod port;
@@ -56,17 +57,25 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::MuteListener(fault) => {
             Box::new(port::Mute::new(fault, nodes()?, ground.rendezvous_port)?)
         }
-        FaultKind::ExhaustPorts(fault) => Box::new(port::Exhausted::new(fault, nodes()?)?),
-        FaultKind::NarrowPorts(fault) => Box::new(port::Narrowed::new(fault, nodes()?)),
+        FaultKind::ExhaustPorts(fault) => {
+            Box::new(port::Exhausted::new(fault, nodes()?, ground, plan.id)?)
+        }
+        FaultKind::NarrowPorts(fault) => {
+            Box::new(port::Narrowed::new(fault, nodes()?, ground, plan.id))
+        }
         FaultKind::LimitShm(fault) => Box::new(shm::Limited::new(fault, nodes()?)),
         FaultKind::FillShm(fault) => {
             Box::new(Filled::new(name, Volume::Shm, nodes()?, fault.leave, plan.id))
         }
-        FaultKind::ExhaustShmInodes(fault) => Box::new(shm::NoInodes::new(fault, nodes()?)),
-        FaultKind::ReadOnlyShm(_) => Box::new(ReadOnly::new(name, Volume::Shm, nodes()?)),
+        FaultKind::ExhaustShmInodes(fault) => {
+            Box::new(shm::NoInodes::new(fault, nodes()?, ground, plan.id))
+        }
+        FaultKind::ReadOnlyShm(_) => {
+            Box::new(ReadOnly::new(name, Volume::Shm, nodes()?, ground, plan.id))
+        }
         FaultKind::StaleShm(fault) => Box::new(shm::Stale::new(fault, nodes()?, plan.id)),
         FaultKind::LimitMemory(fault) => {
-            Box::new(memory::RankMemory::new(fault, ranks()?, ground)?)
+            Box::new(memory::RankMemory::new(fault, ranks()?, ground, plan.id)?)
         }
         FaultKind::PressPageCache(fault) => {
             Box::new(memory::PageCache::new(fault, ranks()?, ground, plan.id)?)
@@ -80,7 +89,9 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
         FaultKind::FillStorage(fault) => {
             Box::new(Filled::new(name, Volume::Storage, nodes()?, fault.leave, plan.id))
         }
-        FaultKind::ReadOnlyStorage(_) => Box::new(ReadOnly::new(name, Volume::Storage, nodes()?)),
+        FaultKind::ReadOnlyStorage(_) => {
+            Box::new(ReadOnly::new(name, Volume::Storage, nodes()?, ground, plan.id))
+        }
         FaultKind::SlowStorage(fault) => Box::new(storage::Slow::new(fault, nodes()?)),
         FaultKind::ShiftClock(fault) => Box::new(clock::Shifted::new(fault, ranks()?)),
         FaultKind::Delay(fault) => shaped(network::Effect::delay(fault))?,

@@ -35,7 +35,7 @@ const MOST_SHARE: u64 = 4;
 pub(super) const SHM: &str = "/dev/shm";
 
 /// Which of a node's file systems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Volume {
     /// /dev/shm.
     Shm,

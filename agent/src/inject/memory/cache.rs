@@ -8,11 +8,11 @@ use std::{
 
 use ringbreaker_scenarios::{fault::PressPageCache, units::Bytes};
 
-use super::rank::refused;
+use super::limit::{RankLimit, refused};
 use crate::{
-    inject::{Ground, InjectError, Injector, RankProcess, companion::Companion, ground::Targets},
+    inject::{Ground, InjectError, Injector, RankProcess, companion::Companion},
     journal::Undo,
-    sys::{cgroup::Cgroup, filesystem},
+    sys::filesystem,
 };
 
 const FAULT: &str = "press_page_cache";
@@ -40,17 +40,11 @@ pub(in crate::inject) struct PageCache {
 /// One rank under pressure.
 struct Pressed {
     rank: RankProcess,
-    node: Targets,
+    memory: RankLimit,
     reader: Companion,
-    /// What the cgroup had before the fault; none: not injected.
-    before: Option<Before>,
+    /// How often pages had been taken before the fault; none: not injected.
+    taken: Option<u64>,
     limit: Bytes,
-}
-
-#[derive(Clone, Copy)]
-struct Before {
-    limit: Option<Bytes>,
-    taken: u64,
 }
 
 impl PageCache {
@@ -74,13 +68,10 @@ impl PageCache {
             .map_err(InjectError::step(FAULT, "make the file to read"))?;
         let mut cache = PageCache { fault: fault.clone(), pressed: Vec::new(), file };
         for rank in ranks {
-            let node = ground.nodes(FAULT, &[rank.node])?;
-            if let Some(reason) = node.iter().find_map(|n| n.no_cgroups()) {
-                return Err(InjectError::not_possible(FAULT, reason));
-            }
+            let memory = RankLimit::of(FAULT, &rank, ground, id)?;
             let (reader, _) = Companion::start(ground, "press-page-cache")
                 .map_err(InjectError::step(FAULT, "start the helper that reads"))?;
-            cache.pressed.push(Pressed { rank, node, reader, before: None, limit: Bytes(0) });
+            cache.pressed.push(Pressed { rank, memory, reader, taken: None, limit: Bytes(0) });
         }
         Ok(cache)
     }
@@ -124,28 +115,17 @@ impl Injector for PageCache {
 }
 
 impl Pressed {
-    fn cgroup(&self) -> io::Result<&Cgroup> {
-        let cgroup = self.node.iter().find_map(|node| node.cgroup(self.rank.rank));
-        cgroup.ok_or_else(|| io::Error::other("the rank has no cgroup"))
-    }
-
     fn press(&mut self, room: Bytes, order: &str) -> io::Result<()> {
-        let cgroup = self.cgroup()?;
-        let limit = cgroup.memory_limit().map_err(refused)?;
-        let taken = cgroup.pages_taken().map_err(refused)?;
-        self.before = Some(Before { limit, taken });
-        let cgroup = self.cgroup()?;
+        let cgroup = self.memory.cgroup()?;
+        self.taken = Some(cgroup.pages_taken().map_err(refused)?);
         cgroup.join(self.reader.pid()).map_err(refused)?;
-        let wanted = cgroup.memory_usage().map_err(refused)?.0 + room.0;
-        let limit = Bytes(limit.map_or(wanted, |limit| limit.0.min(wanted)));
-        cgroup.set_memory_limit(Some(limit), false).map_err(refused)?;
-        self.limit = limit;
+        self.limit = self.memory.lower(room.0, false)?;
         self.reader.say(order)
     }
 
     fn witness(&self) -> Option<String> {
-        let before = self.before?.taken;
-        let cgroup = self.cgroup().ok()?;
+        let before = self.taken?;
+        let cgroup = self.memory.cgroup().ok()?;
         let used = cgroup.memory_usage().ok()?;
         let cached = cgroup.page_cache().ok()?;
         let taken = cgroup.pages_taken().ok()?.saturating_sub(before);
@@ -165,11 +145,6 @@ impl Pressed {
         if !self.reader.kill()? {
             return Ok(Some(format!("the helper process {}", self.reader.pid())));
         }
-        let Some(Before { limit, .. }) = self.before else { return Ok(None) };
-        let cgroup = self.cgroup()?;
-        cgroup.set_memory_limit(limit, false).map_err(refused)?;
-        let now = cgroup.memory_limit().map_err(refused)?;
-        self.before = None;
-        Ok((now != limit).then(|| format!("a memory limit of {now:?} instead of {limit:?}")))
+        self.memory.lift()
     }
 }

@@ -4,11 +4,12 @@ mod cache;
 mod fragment;
 mod gpu;
 mod holder;
+mod limit;
 mod press;
 mod rank;
 mod reader;
 
 pub(super) use self::{
-    cache::PageCache, fragment::FragmentedGpu, gpu::GpuMemory, rank::RankMemory,
+    cache::PageCache, fragment::FragmentedGpu, gpu::GpuMemory, limit::Limit, rank::RankMemory,
 };
 pub use self::{holder::hold_gpu, press::press, reader::press_page_cache};

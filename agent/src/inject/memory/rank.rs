@@ -7,14 +7,14 @@ use ringbreaker_scenarios::{
     units::{Bytes, Nanos},
 };
 
-use super::press::SPARED;
+use super::{
+    limit::{RankLimit, refused},
+    press::SPARED,
+};
 use crate::{
-    inject::{Ground, InjectError, Injector, RankProcess, companion::Companion, ground::Targets},
+    inject::{Ground, InjectError, Injector, RankProcess, companion::Companion},
     journal::Undo,
-    sys::{
-        cgroup::{Cgroup, CgroupError},
-        clock, oom, procfs,
-    },
+    sys::{clock, oom, procfs},
 };
 
 const FAULT: &str = "limit_memory";
@@ -44,7 +44,7 @@ pub(in crate::inject) struct RankMemory {
 /// One rank under pressure.
 struct Pressed {
     rank: RankProcess,
-    node: Targets,
+    memory: RankLimit,
     presser: Companion,
     /// The OOM killer passes the presser over.
     spared: bool,
@@ -57,7 +57,6 @@ struct Pressed {
 
 #[derive(Clone, Copy)]
 struct Before {
-    limit: Option<Bytes>,
     oom_kills: u64,
     /// The rank's place in the OOM killer's choice; none: not changed.
     preference: Option<i32>,
@@ -69,6 +68,7 @@ impl RankMemory {
         fault: &LimitMemory,
         ranks: Vec<RankProcess>,
         ground: &Ground,
+        id: u32,
     ) -> Result<RankMemory, InjectError> {
         if fault.swap && procfs::swap_total().is_ok_and(|swap| swap == Bytes(0)) {
             let reason = "this machine has no swap (see /proc/swaps); leave out `swap = true`";
@@ -76,15 +76,12 @@ impl RankMemory {
         }
         let mut pressed = Vec::new();
         for rank in ranks {
-            let node = ground.nodes(FAULT, &[rank.node])?;
-            if let Some(reason) = node.iter().find_map(|n| n.no_cgroups()) {
-                return Err(InjectError::not_possible(FAULT, reason));
-            }
+            let memory = RankLimit::of(FAULT, &rank, ground, id)?;
             let (presser, words) = Companion::start(ground, "press-memory")
                 .map_err(InjectError::step(FAULT, "start the helper that takes memory"))?;
             let spared = words == SPARED;
             let (before, limit, quiet) = (None, Bytes(0), None);
-            pressed.push(Pressed { rank, node, presser, spared, before, limit, quiet });
+            pressed.push(Pressed { rank, memory, presser, spared, before, limit, quiet });
         }
         Ok(RankMemory { fault: fault.clone(), pressed })
     }
@@ -127,17 +124,11 @@ impl Injector for RankMemory {
 }
 
 impl Pressed {
-    fn cgroup(&self) -> io::Result<&Cgroup> {
-        let cgroup = self.node.iter().find_map(|node| node.cgroup(self.rank.rank));
-        cgroup.ok_or_else(|| io::Error::other("the rank has no cgroup"))
-    }
-
     fn press(&mut self, fault: &LimitMemory) -> io::Result<()> {
         let leave = fault.leave;
         let headroom = if fault.rate.is_some() { GRADUAL_HEADROOM } else { HEADROOM };
-        let cgroup = self.cgroup()?;
+        let cgroup = self.memory.cgroup()?;
         let before = Before {
-            limit: cgroup.memory_limit().map_err(refused)?,
             oom_kills: cgroup.oom_kills().map_err(refused)?,
             preference: match self.spared {
                 true => None,
@@ -146,11 +137,8 @@ impl Pressed {
         };
         // From here on healing has something to take back, whatever fails below.
         self.before = Some(before);
-        let cgroup = self.cgroup()?;
-        cgroup.join(self.presser.pid()).map_err(refused)?;
-        let wanted = cgroup.memory_usage().map_err(refused)?.0 + headroom + leave.0;
-        let limit = Bytes(before.limit.map_or(wanted, |limit| limit.0.min(wanted)));
-        cgroup.set_memory_limit(Some(limit), fault.swap).map_err(refused)?;
+        self.memory.cgroup()?.join(self.presser.pid()).map_err(refused)?;
+        let limit = self.memory.lower(headroom + leave.0, fault.swap)?;
         self.limit = limit;
         self.quiet = Some(clock::now());
         // More than the limit cannot be charged to it, so that is an order to take everything.
@@ -167,7 +155,7 @@ impl Pressed {
 
     fn take_up_to(&mut self, aim: u64) -> io::Result<()> {
         for _ in 0..ROUNDS {
-            let used = self.cgroup()?.memory_usage().map_err(refused)?.0;
+            let used = self.memory.cgroup()?.memory_usage().map_err(refused)?.0;
             let more = aim.saturating_sub(used);
             if more < MARGIN / 4 {
                 break;
@@ -183,7 +171,7 @@ impl Pressed {
         let Pressed { rank: RankProcess { rank, .. }, limit, .. } = *self;
         let before = self.before.as_ref()?.oom_kills;
         let looked = clock::now();
-        let kills = self.cgroup().ok()?.oom_kills().ok()?.saturating_sub(before);
+        let kills = self.memory.cgroup().ok()?.oom_kills().ok()?.saturating_sub(before);
         let ended = self.rank.ended().ok()?;
         if kills == 0 && !ended {
             self.quiet = Some(looked);
@@ -194,10 +182,11 @@ impl Pressed {
             return Some(format!("the OOM killer acted in the cgroup of rank {rank}, which ended"));
         }
         if fault.swap && leave == Bytes(0) {
-            let swapped = self.cgroup().ok()?.swap_usage().ok().filter(|swap| *swap > Bytes(0))?;
+            let swapped =
+                self.memory.cgroup().ok()?.swap_usage().ok().filter(|swap| *swap > Bytes(0))?;
             return Some(format!("{swapped} of the cgroup of rank {rank} are swapped out"));
         }
-        let used = self.cgroup().ok()?.memory_usage().ok()?;
+        let used = self.memory.cgroup().ok()?.memory_usage().ok()?;
         let reached = leave > Bytes(0) && used.0 + leave.0 + MARGIN >= limit.0;
         reached.then(|| format!("the cgroup of rank {rank} uses {used} of its limit of {limit}"))
     }
@@ -208,18 +197,14 @@ impl Pressed {
         if !self.presser.kill()? {
             return Ok(Some(format!("the helper process {}", self.presser.pid())));
         }
-        let Some(Before { limit, preference, .. }) = self.before else { return Ok(None) };
+        let Some(Before { preference, .. }) = self.before else { return Ok(None) };
         if let Some(preference) = preference {
             oom::prefer(self.rank.pid, self.rank.start_time, preference)?;
         }
-        let cgroup = self.cgroup()?;
-        cgroup.set_memory_limit(limit, false).map_err(refused)?;
-        let now = cgroup.memory_limit().map_err(refused)?;
-        self.before = None;
-        Ok((now != limit).then(|| format!("a memory limit of {now:?} instead of {limit:?}")))
+        let found = self.memory.lift()?;
+        if found.is_none() {
+            self.before = None;
+        }
+        Ok(found)
     }
-}
-
-pub(super) fn refused(error: CgroupError) -> io::Error {
-    io::Error::other(error.to_string())
 }

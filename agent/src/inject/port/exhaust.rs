@@ -6,11 +6,11 @@ use ringbreaker_scenarios::fault::ExhaustPorts;
 
 use super::{
     bound_anywhere,
-    range::{self, Before},
+    range::{self, Ranges},
     refused_anywhere,
 };
 use crate::{
-    inject::{InjectError, Injector, ground::Targets},
+    inject::{Ground, InjectError, Injector, ground::Targets},
     journal::Undo,
     node::VirtualNode,
 };
@@ -31,7 +31,7 @@ pub(in crate::inject) struct Exhausted {
     nodes: Targets,
     leave: u16,
     held: Vec<OwnedFd>,
-    before: Before,
+    ranges: Ranges,
 }
 
 impl Exhausted {
@@ -39,12 +39,15 @@ impl Exhausted {
     pub(in crate::inject) fn new(
         fault: &ExhaustPorts,
         nodes: Targets,
+        ground: &Ground,
+        id: u32,
     ) -> Result<Exhausted, InjectError> {
         if fault.leave > MOST_LEFT {
             let reason = format!("leaving {} ports free exhausts nothing", fault.leave);
             return Err(InjectError::not_possible(FAULT, reason));
         }
-        Ok(Exhausted { nodes, leave: fault.leave, held: Vec::new(), before: Before::default() })
+        let ranges = Ranges::new(FAULT, id, nodes.clone(), ground);
+        Ok(Exhausted { nodes, leave: fault.leave, held: Vec::new(), ranges })
     }
 
     fn range(&self) -> RangeInclusive<u16> {
@@ -72,7 +75,6 @@ impl Exhausted {
 /// Narrows the range and binds all of it but `leave` ports; the old range comes first, so that a
 /// failure half-way can be taken back.
 fn take(range: RangeInclusive<u16>, leave: u16) -> io::Result<Vec<OwnedFd>> {
-    range::set(&range)?;
     let wanted = range.len() - usize::from(leave);
     let mut held = Vec::with_capacity(wanted);
     for port in range {
@@ -94,7 +96,7 @@ impl Injector for Exhausted {
 
     fn inject(&mut self) -> Result<(), InjectError> {
         for node in self.nodes.iter() {
-            self.before.remember(FAULT, node)?;
+            self.ranges.set(node, &self.range())?;
             let (range, leave) = (self.range(), self.leave);
             let held = Targets::inside(node, move || take(range, leave))
                 .map_err(InjectError::step(FAULT, "take the range of ports"))?;
@@ -117,7 +119,7 @@ impl Injector for Exhausted {
 
     fn heal(&mut self) -> Result<(), InjectError> {
         self.held.clear();
-        self.before.restore(FAULT, &self.nodes)?;
+        self.ranges.restore()?;
         for node in self.nodes.iter() {
             let still = self.exhausted(node).map_err(InjectError::step(FAULT, "try a port"))?;
             if still {

@@ -4,9 +4,9 @@ use std::{io, net::SocketAddr, net::TcpListener};
 
 use ringbreaker_scenarios::fault::NarrowPorts;
 
-use super::range::{self, Before};
+use super::range::{self, Ranges};
 use crate::{
-    inject::{InjectError, Injector, ground::Targets},
+    inject::{Ground, InjectError, Injector, ground::Targets},
     journal::Undo,
     node::VirtualNode,
 };
@@ -21,12 +21,18 @@ const FAULT: &str = "narrow_ports";
 pub(in crate::inject) struct Narrowed {
     nodes: Targets,
     to: u16,
-    before: Before,
+    ranges: Ranges,
 }
 
 impl Narrowed {
-    pub(in crate::inject) fn new(fault: &NarrowPorts, nodes: Targets) -> Narrowed {
-        Narrowed { nodes, to: fault.to, before: Before::default() }
+    pub(in crate::inject) fn new(
+        fault: &NarrowPorts,
+        nodes: Targets,
+        ground: &Ground,
+        id: u32,
+    ) -> Narrowed {
+        let ranges = Ranges::new(FAULT, id, nodes.clone(), ground);
+        Narrowed { nodes, to: fault.to, ranges }
     }
 
     /// What a bind to port 0 is given; none: nothing.
@@ -47,10 +53,7 @@ impl Injector for Narrowed {
 
     fn inject(&mut self) -> Result<(), InjectError> {
         for node in self.nodes.iter() {
-            self.before.remember(FAULT, node)?;
-            let range = range::last(self.to);
-            Targets::inside(node, || range::set(&range))
-                .map_err(InjectError::step(FAULT, "narrow the range of ports"))?;
+            self.ranges.set(node, &range::last(self.to))?;
         }
         Ok(())
     }
@@ -73,6 +76,6 @@ impl Injector for Narrowed {
     }
 
     fn heal(&mut self) -> Result<(), InjectError> {
-        self.before.restore(FAULT, &self.nodes)
+        self.ranges.restore()
     }
 }

@@ -1,9 +1,12 @@
 //! The range of automatic ports of a node.
 
-use std::{io, ops::RangeInclusive};
+use std::ops::RangeInclusive;
+
+use ringbreaker_scenarios::case::Node;
 
 use crate::{
-    inject::{InjectError, ground::Targets},
+    inject::{Ground, InjectError, ground::Targets, layers::Layers},
+    node::VirtualNode,
     sys::sysctl,
 };
 
@@ -16,47 +19,49 @@ pub(super) fn last(size: u16) -> RangeInclusive<u16> {
     u16::MAX - size + 1..=u16::MAX
 }
 
-/// Acts in the caller's network namespace.
-pub(super) fn set(range: &RangeInclusive<u16>) -> io::Result<()> {
-    sysctl::write(RANGE, &format!("{} {}", range.start(), range.end()))
+/// The changed ranges of some nodes.
+pub(super) struct Ranges {
+    fault: &'static str,
+    id: u32,
+    nodes: Targets,
+    shared: Layers<Node, String>,
 }
 
-/// What the ranges of some nodes were before the fault.
-#[derive(Default)]
-pub(super) struct Before(Vec<String>);
-
-impl Before {
-    /// Reads the range of the next node; the order is that of the fault's nodes.
-    pub(super) fn remember(
-        &mut self,
-        fault: &'static str,
-        node: &crate::node::VirtualNode,
-    ) -> Result<(), InjectError> {
-        let before = Targets::inside(node, || sysctl::read(RANGE))
-            .map_err(InjectError::step(fault, "read the range of ports"))?;
-        self.0.push(before);
-        Ok(())
+impl Ranges {
+    pub(super) fn new(fault: &'static str, id: u32, nodes: Targets, ground: &Ground) -> Ranges {
+        Ranges { fault, id, nodes, shared: ground.port_ranges.clone() }
     }
 
-    /// Writes back what was read, and reads it again.
-    pub(super) fn restore(
-        &mut self,
-        fault: &'static str,
-        nodes: &Targets,
+    /// Gives a node this range.
+    pub(super) fn set(
+        &self,
+        node: &VirtualNode,
+        range: &RangeInclusive<u16>,
     ) -> Result<(), InjectError> {
-        for (node, before) in nodes.iter().zip(&self.0) {
+        let wanted = format!("{} {}", range.start(), range.end());
+        let now = Targets::inside(node, || sysctl::read(RANGE))
+            .map_err(InjectError::step(self.fault, "read the range of ports"))?;
+        self.shared.push(node.node(), self.id, now, wanted.clone());
+        Targets::inside(node, || sysctl::write(RANGE, &wanted))
+            .map_err(InjectError::step(self.fault, "narrow the range of ports"))
+    }
+
+    /// Writes what belongs there without this fault, and reads it again.
+    pub(super) fn restore(&self) -> Result<(), InjectError> {
+        for node in self.nodes.iter() {
+            let Some(right) = self.shared.without(&node.node(), self.id) else { continue };
             let restore = || {
-                sysctl::write(RANGE, before)?;
+                sysctl::write(RANGE, &right)?;
                 sysctl::read(RANGE)
             };
             let now = Targets::inside(node, restore)
-                .map_err(InjectError::step(fault, "restore the range of ports"))?;
-            if now != *before {
+                .map_err(InjectError::step(self.fault, "restore the range of ports"))?;
+            if !now.split_whitespace().eq(right.split_whitespace()) {
                 let found = format!("an automatic port range of {now}");
-                return Err(InjectError::still_there(fault, found));
+                return Err(InjectError::still_there(self.fault, found));
             }
+            self.shared.forget(&node.node(), self.id);
         }
-        self.0.clear();
         Ok(())
     }
 }

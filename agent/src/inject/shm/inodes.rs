@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use ringbreaker_scenarios::fault::ExhaustShmInodes;
+use ringbreaker_scenarios::{case::Node, fault::ExhaustShmInodes};
 
 use crate::{
     inject::{
-        InjectError, Injector,
+        Ground, InjectError, Injector,
         ground::Targets,
+        layers::Layers,
         volume::{SHM, private},
     },
     journal::Undo,
@@ -22,13 +23,18 @@ const FAULT: &str = "exhaust_shm_inodes";
 pub(in crate::inject) struct NoInodes {
     nodes: Targets,
     leave: u32,
-    /// What each node could hold before, in order of `nodes`.
-    before: Vec<u64>,
+    id: u32,
+    shared: Layers<Node, u64>,
 }
 
 impl NoInodes {
-    pub(in crate::inject) fn new(fault: &ExhaustShmInodes, nodes: Targets) -> NoInodes {
-        NoInodes { nodes, leave: fault.leave, before: Vec::new() }
+    pub(in crate::inject) fn new(
+        fault: &ExhaustShmInodes,
+        nodes: Targets,
+        ground: &Ground,
+        id: u32,
+    ) -> NoInodes {
+        NoInodes { nodes, leave: fault.leave, id, shared: ground.shm_inodes.clone() }
     }
 }
 
@@ -42,8 +48,8 @@ impl Injector for NoInodes {
             let path = private(node, FAULT)?;
             let now = filesystem::inodes(&path)
                 .map_err(InjectError::step(FAULT, "count the files of /dev/shm"))?;
-            self.before.push(now.total);
             let limit = (now.total - now.free.min(now.total)) + u64::from(self.leave);
+            self.shared.push(node.node(), self.id, now.total, limit);
             Targets::inside(node, || mount::limit_inodes(Path::new(SHM), limit))
                 .map_err(InjectError::step(FAULT, "limit the files of /dev/shm"))?;
         }
@@ -63,17 +69,18 @@ impl Injector for NoInodes {
     }
 
     fn heal(&mut self) -> Result<(), InjectError> {
-        for (node, before) in self.nodes.iter().zip(&self.before) {
-            Targets::inside(node, || mount::limit_inodes(Path::new(SHM), *before))
+        for node in self.nodes.iter() {
+            let Some(right) = self.shared.without(&node.node(), self.id) else { continue };
+            Targets::inside(node, || mount::limit_inodes(Path::new(SHM), right))
                 .map_err(InjectError::step(FAULT, "lift the limit of files of /dev/shm"))?;
             let now = filesystem::inodes(&node.shm_path())
                 .map_err(InjectError::step(FAULT, "count the files of /dev/shm"))?;
-            if now.total != *before {
-                let found = format!("a limit of {} files instead of {before}", now.total);
+            if now.total != right {
+                let found = format!("a limit of {} files instead of {right}", now.total);
                 return Err(InjectError::still_there(FAULT, found));
             }
+            self.shared.forget(&node.node(), self.id);
         }
-        self.before.clear();
         Ok(())
     }
 }

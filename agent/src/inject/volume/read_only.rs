@@ -6,9 +6,11 @@ use std::{
     path::Path,
 };
 
+use ringbreaker_scenarios::case::Node;
+
 use super::Volume;
 use crate::{
-    inject::{InjectError, Injector, ground::Targets},
+    inject::{Ground, InjectError, Injector, ground::Targets, layers::Layers},
     journal::Undo,
     node::VirtualNode,
     sys::mount,
@@ -25,13 +27,19 @@ pub(in crate::inject) struct ReadOnly {
     fault: &'static str,
     volume: Volume,
     nodes: Targets,
-    /// How many of the nodes, in their order, are covered.
-    covered: usize,
+    id: u32,
+    shared: Layers<(Node, Volume), bool>,
 }
 
 impl ReadOnly {
-    pub(in crate::inject) fn new(fault: &'static str, volume: Volume, nodes: Targets) -> ReadOnly {
-        ReadOnly { fault, volume, nodes, covered: 0 }
+    pub(in crate::inject) fn new(
+        fault: &'static str,
+        volume: Volume,
+        nodes: Targets,
+        ground: &Ground,
+        id: u32,
+    ) -> ReadOnly {
+        ReadOnly { fault, volume, nodes, id, shared: ground.covers.clone() }
     }
 
     /// Whether a file can be made in a node's file system.
@@ -65,10 +73,9 @@ impl Injector for ReadOnly {
     }
 
     fn inject(&mut self) -> Result<(), InjectError> {
-        let nodes = self.nodes.clone();
-        for node in nodes.iter() {
+        for node in self.nodes.iter() {
             self.mounted(node, "cover", mount::cover_read_only)?;
-            self.covered += 1;
+            self.shared.push((node.node(), self.volume), self.id, false, true);
         }
         Ok(())
     }
@@ -84,13 +91,13 @@ impl Injector for ReadOnly {
     }
 
     fn heal(&mut self) -> Result<(), InjectError> {
-        let nodes = self.nodes.clone();
-        let covered: Vec<&VirtualNode> = nodes.iter().take(self.covered).collect();
-        // From the last to the first, so that what fails is tried again.
-        for node in covered.into_iter().rev() {
+        for node in self.nodes.iter() {
+            let key = (node.node(), self.volume);
+            let Some(another) = self.shared.without(&key, self.id) else { continue };
+            // Views of several faults lie on each other; which of them goes does not matter.
             self.mounted(node, "uncover", mount::uncover)?;
-            self.covered -= 1;
-            if !self.is_writable(node)? {
+            self.shared.forget(&key, self.id);
+            if !another && !self.is_writable(node)? {
                 let found = format!("{} can only be read", self.volume.noun());
                 return Err(InjectError::still_there(self.fault, found));
             }

@@ -8,6 +8,7 @@ mod documented;
 mod guard;
 mod memory;
 mod network;
+mod overlap;
 mod port;
 mod process;
 pub(crate) mod rig;
