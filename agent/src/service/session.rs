@@ -183,7 +183,11 @@ impl Session<'_> {
                     self.hear(stream, message)?;
                 }
                 answer = self.desk.answer() => {
-                    stream.outbox.push_back(from_agent::Message::Answer(answer));
+                    // What is refused because this agent leaves is possible elsewhere: unanswered, it
+                    // is tried there.
+                    if !(self.stop.is_cancelled() && is_refusal(&answer)) {
+                        stream.outbox.push_back(from_agent::Message::Answer(answer));
+                    }
                 }
                 () = self.home.spool.appended() => {}
                 _ = heart.tick() => stream.beat(),
@@ -313,6 +317,10 @@ impl From<Status> for Failure {
     fn from(status: Status) -> Failure {
         Failure::Status(Box::new(status))
     }
+}
+
+fn is_refusal(answer: &v1::Answer) -> bool {
+    matches!(answer.result, Some(v1::answer::Result::Refused(_)))
 }
 
 /// A controller that refuses us will do so again; anything else may pass.

@@ -222,9 +222,13 @@ impl Core {
     ) {
         // Late words about an attempt that is given up already are nobody's.
         let Some(held) = self.held(agent).filter(|held| held.case == case) else { return };
+        let running = matches!(held.stage, Stage::Running { .. });
+        let mut given_up = false;
         match (&event.what, event.rank) {
-            (What::RankExited { .. }, Some(rank)) => {
+            (What::RankExited { by_harness, .. }, Some(rank)) => {
                 held.exited.insert(rank);
+                // We did not tell it to finish: its user ended it, or its lease was over.
+                given_up = running && *by_harness;
             }
             (What::Detected(_), _) => held.detected = true,
             (What::FaultWitnessed { fault, .. }, _) => {
@@ -236,7 +240,10 @@ impl Core {
             _ => {}
         }
         held.events.push(event);
-        let running = matches!(held.stage, Stage::Running { .. });
+        if given_up {
+            self.lose(now, agent, "it ended the case by itself and leaves".to_owned(), out);
+            return;
+        }
         let (mut gone, untold) = (held.exited.clone(), held.detected && !held.abort_told);
         let witnessed = held.witnessed.clone();
         let unexposed = held.unexposed.len();

@@ -302,6 +302,19 @@ fn a_stream_that_stays_away_for_the_lease_loses_the_agent() {
 }
 
 #[test]
+fn a_case_that_an_agent_ends_by_itself_is_tried_again_elsewhere() {
+    let mut game = Game::new(1);
+    game.up("a");
+    game.answer("a", 1);
+    game.up("b");
+    let ended = What::RankExited { status: ExitStatus::Signal(9), by_harness: true };
+    let left = game.observe("a", case(0, 1), 0, ended.clone());
+    assert!(matches!(records(&left)[..], [(_, Fate::Retried { .. }, _)]), "{left:?}");
+    assert_eq!(sends(&left), [(3, Order::Prepare(case(0, 2)))]);
+    assert_eq!(game.observe("a", case(0, 1), 1, ended), [], "nothing more is heard of it");
+}
+
+#[test]
 fn an_agent_that_forgot_its_case_gets_the_next_attempt() {
     let mut game = Game::new(1);
     game.up("a");

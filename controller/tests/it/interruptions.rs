@@ -93,6 +93,33 @@ fn a_killed_agent_costs_one_attempt_and_the_run_goes_on() {
     place.must_become_clean();
 }
 
+#[test]
+fn an_agent_that_its_user_ends_costs_one_attempt_and_another_takes_over() {
+    let place = Place::new();
+    let file = place.scenario("stop.toml", &STOP.replace("repetitions = 6", "repetitions = 1"));
+    let arguments =
+        ["serve", file.to_str().unwrap(), "--backend", "host", "--lease", "2s", "--listen"];
+    let mut controller = place.start(&[&arguments[..], &["127.0.0.1:0"]].concat());
+    let line = controller.hear("listening on");
+    let address = line.split_whitespace().nth(2).unwrap().trim_end_matches(';').to_owned();
+    let first = place.start(&["agent", "--controller", &address]);
+    eventually("two ranks", || {
+        let ranks = place.processes().iter().filter(|line| line.contains(" rank --spec")).count();
+        if ranks == 2 { Ok(()) } else { Err(format!("{ranks} ranks")) }
+    });
+    first.signal(Signal::SIGTERM);
+    first.end();
+    let second = place.start(&["agent", "--controller", &address]);
+    let ended = controller.end();
+    assert!(matches!(ended.code, Some(0 | 10)), "{ended:#?}");
+    assert!(ended.stderr.contains("is tried once more"), "{}", ended.stderr);
+    second.end().must_end_with(0);
+    let report = place.run(&["report", "--format", "json"]).json();
+    assert_eq!(report["cases"][0]["attempt"], 2, "{report:#}");
+    assert_eq!(report["counts"]["unknown"], 0, "{report:#}");
+    place.must_become_clean();
+}
+
 /// A child of the controller that serves a lane.
 fn an_agent_of(controller: &Running) -> i32 {
     let children = format!("/proc/{0}/task/{0}/children", controller.pid());
