@@ -6,7 +6,7 @@
 //! - `settings`: the catalogue of settings and its checks;
 //! - `scripted_agent`: `serve` with an agent that a test plays itself, over the real stream;
 //! - `conformance`: the host stand-in against the recordings of real NCCL;
-//! - `whole_runs`, `interruptions`: real agents, ranks and faults on the host stand-in.
+//! - `whole_runs`, `resources`, `interruptions`: real agents, ranks and faults on the host stand-in.
 
 #![expect(clippy::unwrap_used, reason = "what cannot go on in a test fails it")]
 
@@ -15,6 +15,7 @@ mod command_line;
 mod conformance;
 mod interruptions;
 mod program;
+mod resources;
 mod scripted_agent;
 mod settings;
 mod whole_runs;

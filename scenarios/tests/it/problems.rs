@@ -40,6 +40,7 @@ refused! {
     targets_must_exist_and_fit_the_kind: "targets",
     a_fault_must_be_able_to_happen_when_it_is_to: "triggers",
     lives_leases_names_and_parameters_must_fit: "lives",
+    faults_of_resources_must_be_possible: "resources",
     a_deadline_must_end_before_the_case_does: "cap",
     a_sweep_of_a_thousand_million_cases_is_refused_and_not_made: "too_large",
     a_single_rank_has_only_settings_of_ranks: "per_rank",

@@ -8,10 +8,16 @@ use crate::fault::{
 
 pub(super) fn limit(t: &mut Table<'_, '_>, c: &mut Collector<'_>) -> Option<LimitShm> {
     let v = t.required("to", "to = \"1 MiB\" or \"docker\"", c)?;
-    let preset = v.get_ref().as_str().and_then(|text| {
-        SHM_PRESETS.iter().find_map(|(name, size)| (*name == text).then_some(*size))
-    });
-    preset.or_else(|| value::size(v, c)).map(|to| LimitShm { to })
+    let Some(word) = v.get_ref().as_str().filter(|text| text.starts_with(char::is_alphabetic))
+    else {
+        return value::size(v, c).map(|to| LimitShm { to });
+    };
+    let preset = SHM_PRESETS.iter().find(|(name, _)| *name == word);
+    if preset.is_none() {
+        let right = "a size such as \"1 MiB\", or \"docker\" (64 MiB)";
+        c.at(v.span(), format!("{word:?} is neither a size nor a preset"), right);
+    }
+    preset.map(|(_, to)| LimitShm { to: *to })
 }
 
 pub(super) fn inodes(t: &mut Table<'_, '_>, c: &mut Collector<'_>) -> Option<ExhaustShmInodes> {
