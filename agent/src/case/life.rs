@@ -245,6 +245,9 @@ impl<'a> Life<'a> {
         // Faults for before init are in force before the first rank moves.
         self.feed(triggers::Input::Began);
         self.ranks.tell(0, &ToRank::MakeId);
+        for rank in 1..self.assignment.world() {
+            self.ranks.tell(rank, &ToRank::AwaitId);
+        }
         Ok(())
     }
 

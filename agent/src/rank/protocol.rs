@@ -5,6 +5,7 @@
 //!   | -- spawn, spec file, fd ------------> |   process up, device held
 //!   | <------------------------ Ready ----- |   (before-init)
 //!   | -- MakeId (rank 0) -----------------> |
+//!   | -- AwaitId (all others) ------------> |
 //!   | <------------------------ Id -------- |
 //!   | -- Init { id } (all) ---------------> |   init, first-op, warm-up
 //!   | <------------------------ WarmedUp -- |
@@ -65,6 +66,9 @@ pub struct RankSpec {
 pub enum ToRank {
     /// Make the unique id (rank 0).
     MakeId,
+    /// Rank 0 makes the unique id; the wait for it is a part of communicator creation, with its
+    /// deadline, as the wait at a store is in training scripts.
+    AwaitId,
     /// Create the communicator, then run the warm-up.
     Init {
         /// The unique id, in hexadecimal.

@@ -1,7 +1,10 @@
 //! What a rank does: create the communicator, warm up, wait for the others, run its operations.
 
 use std::{
-    sync::{Arc, mpsc::Receiver},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
     thread,
     time::Duration,
 };
@@ -92,15 +95,34 @@ impl Workload<'_> {
 
     /// Makes the id when asked to, and waits for it otherwise; none: the agent says something else.
     fn await_id(&self) -> Result<Option<Vec<u8>>, Stopped> {
+        let mut begun = false;
         loop {
-            match self.commands.recv() {
-                Ok(ToRank::MakeId) => {
+            match self.command(begun)? {
+                Some(ToRank::MakeId) => {
                     let id = self.library.make_id().map_err(|e| self.refused(&e))?;
                     self.life.link().say(&FromRank::Id { id: to_hex(&id) });
                 }
-                Ok(ToRank::Init { id }) => return Ok(from_hex(&id)),
-                Ok(ToRank::Abort) => return Err(Stopped),
+                Some(ToRank::AwaitId) => {
+                    self.life.takes_off(self.life.plan.init_timeout, None);
+                    begun = true;
+                }
+                Some(ToRank::Init { id }) => return Ok(from_hex(&id)),
+                Some(ToRank::Abort) => return Err(Stopped),
                 _ => return Ok(None),
+            }
+        }
+    }
+
+    /// The agent's next command; none: it is gone. A watched wait ends when the watchdog has acted.
+    fn command(&self, watched: bool) -> Result<Option<ToRank>, Stopped> {
+        loop {
+            if !watched {
+                return Ok(self.commands.recv().ok());
+            }
+            match self.commands.recv_timeout(WATCHED_LOOK) {
+                Ok(command) => return Ok(Some(command)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => self.still_ours()?,
             }
         }
     }

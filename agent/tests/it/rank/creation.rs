@@ -41,6 +41,17 @@ fn a_missing_rank_is_found_by_the_deadline_of_creation_alone() {
 }
 
 #[test]
+fn an_id_that_never_comes_is_given_up_at_the_deadline_of_creation() {
+    let mut job = impatient(2).start();
+    job.ranks[0].process.signal(Signal::SIGKILL).unwrap();
+    job.ranks[1].tell(&ToRank::AwaitId);
+    let detection = job.ranks[1].detects();
+    assert_eq!(detection.detector, Detector::RankWatchdog, "{detection:?}");
+    assert_eq!((detection.phase, detection.op), (Phase::BeforeInit, None));
+    assert_eq!(job.ranks[1].ends(), ExitStatus::Code(EXIT_AFTER_ERROR));
+}
+
+#[test]
 fn a_rank_killed_during_creation_is_not_noticed_before_the_deadline() {
     let mut job = impatient(3).start();
     job.init_only(&[0, 1]);
