@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{
     case::{CasePlan, CheckpointPlan, FaultPlan},
+    exposure::{Exposure, Transports, exposure},
     fault::FaultKind,
-    words::CheckpointRanks,
+    words::{Backend, CheckpointRanks},
 };
 
 /// The cases as a table, then every fault with target, trigger, life, lease and undo: all that will
@@ -24,6 +25,7 @@ pub fn describe(cases: &[CasePlan]) -> String {
         }
         for fault in faults {
             out += &schedule(fault);
+            out += &unexposed(fault, first.backend);
         }
     }
     out
@@ -111,6 +113,15 @@ fn align<const N: usize>(rows: &[[String; N]]) -> String {
         format!("  {}\n", cells.join("  ").trim_end())
     };
     rows.iter().map(line).collect()
+}
+
+/// What the plan tells of a fault that nobody can feel: such a case is refused before it begins.
+fn unexposed(fault: &FaultPlan, backend: Backend) -> String {
+    let transports = Transports::of_backend(backend);
+    match exposure(&fault.kind, fault.when, backend, &transports) {
+        Exposure::Not(reason) => format!("      cannot be felt: {reason}\n"),
+        Exposure::Exposed | Exposure::Unknown => String::new(),
+    }
 }
 
 fn schedule(fault: &FaultPlan) -> String {

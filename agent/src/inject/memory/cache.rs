@@ -3,7 +3,8 @@
 use std::{
     fs::{self, File},
     io,
-    path::PathBuf,
+    os::fd::AsRawFd,
+    path::Path,
 };
 
 use ringbreaker_scenarios::{fault::PressPageCache, units::Bytes};
@@ -34,7 +35,8 @@ const MARGIN: u64 = 1 << 20;
 pub(in crate::inject) struct PageCache {
     fault: PressPageCache,
     pressed: Vec<Pressed>,
-    file: PathBuf,
+    /// Without a name, so that it vanishes with this process.
+    file: File,
 }
 
 /// One rank under pressure.
@@ -62,10 +64,8 @@ impl PageCache {
                           name another place with --dir";
             return Err(InjectError::not_possible(FAULT, reason));
         }
-        let file = ground.directory.join(format!("page-cache-{id}"));
-        File::create(&file)
-            .and_then(|made| made.set_len(FILE_SIZE))
-            .map_err(InjectError::step(FAULT, "make the file to read"))?;
+        let path = ground.directory.join(format!("page-cache-{id}"));
+        let file = nameless(&path).map_err(InjectError::step(FAULT, "make the file to read"))?;
         let mut cache = PageCache { fault: fault.clone(), pressed: Vec::new(), file };
         for rank in ranks {
             let memory = RankLimit::of(FAULT, &rank, ground, id)?;
@@ -77,10 +77,12 @@ impl PageCache {
     }
 }
 
-impl Drop for PageCache {
-    fn drop(&mut self) {
-        drop(fs::remove_file(&self.file));
-    }
+/// A long file of holes that has lost its name.
+fn nameless(path: &Path) -> io::Result<File> {
+    let file = File::create(path)?;
+    fs::remove_file(path)?;
+    file.set_len(FILE_SIZE)?;
+    Ok(file)
 }
 
 impl Injector for PageCache {
@@ -91,7 +93,8 @@ impl Injector for PageCache {
     fn inject(&mut self) -> Result<(), InjectError> {
         for pressed in &mut self.pressed {
             let step = format!("press the memory of rank {}", pressed.rank.rank);
-            let order = format!("read {} at {}", self.file.display(), self.fault.rate.0);
+            let (pid, file) = (std::process::id(), self.file.as_raw_fd());
+            let order = format!("read /proc/{pid}/fd/{file} at {}", self.fault.rate.0);
             pressed.press(self.fault.room, &order).map_err(InjectError::step(FAULT, step))?;
         }
         Ok(())
