@@ -1,6 +1,6 @@
 //! The nodes of a case and the network between them.
 
-use std::{fs, io, sync::Arc};
+use std::{fs, io, path::PathBuf, sync::Arc};
 
 use ringbreaker_scenarios::{
     case::{Node, NodeLimits},
@@ -10,7 +10,7 @@ use ringbreaker_scenarios::{
 
 use super::{Assignment, CaseError, environment::storage_path};
 use crate::{
-    fabric::Fabric,
+    fabric::{Fabric, TunPort},
     journal::{EntryId, Journal, Undo},
     node::{NodeSpec, VirtualNode},
 };
@@ -32,26 +32,24 @@ impl Site {
         isolation: Isolation,
         journal: Arc<Journal>,
     ) -> Result<Site, CaseError> {
-        let mut nodes = Vec::new();
-        let mut ports = Vec::new();
-        for node in 0..assignment.cluster.nodes {
-            if assignment.uses_storage(node) {
-                let storage = storage_path(&assignment.directory, node);
-                fs::create_dir_all(&storage).map_err(CaseError::file("create", &storage))?;
-            }
-            let (built, port) = VirtualNode::build(&spec(assignment, node), isolation)?;
-            nodes.push(built);
-            ports.extend(port);
-        }
-        let cgroups: Vec<_> = nodes.iter().flat_map(VirtualNode::cgroup_paths).collect();
-        let entry = match cgroups.is_empty() {
+        let specs: Vec<NodeSpec> =
+            (0..assignment.cluster.nodes).map(|node| spec(assignment, node)).collect();
+        // Journalled before they are made, so that no moment of death leaves one behind.
+        let planned: Vec<PathBuf> =
+            specs.iter().flat_map(|spec| VirtualNode::planned_cgroups(spec, isolation)).collect();
+        let entry = match planned.is_empty() {
             true => None,
             false => Some(
                 journal
-                    .record(&Undo::RemoveCgroup { paths: cgroups })
+                    .record(&Undo::RemoveCgroup { paths: planned.clone() })
                     .map_err(|source| CaseError::Step { step: "write the journal", source })?,
             ),
         };
+        let built = build_nodes(assignment, &specs, isolation);
+        if let (Err(_), Some(entry), false) = (&built, entry, planned.iter().any(|p| p.exists())) {
+            mark_done(&journal, entry);
+        }
+        let (nodes, ports) = built?;
         let mut site = Site { nodes: Arc::new(nodes), fabric: None, journal, entry };
         if ports.is_empty() {
             return Ok(site);
@@ -103,6 +101,25 @@ impl Site {
         }
         failures
     }
+}
+
+fn build_nodes(
+    assignment: &Assignment,
+    specs: &[NodeSpec],
+    isolation: Isolation,
+) -> Result<(Vec<VirtualNode>, Vec<TunPort>), CaseError> {
+    let mut nodes = Vec::new();
+    let mut ports = Vec::new();
+    for spec in specs {
+        if assignment.uses_storage(spec.node) {
+            let storage = storage_path(&assignment.directory, spec.node);
+            fs::create_dir_all(&storage).map_err(CaseError::file("create", &storage))?;
+        }
+        let (built, port) = VirtualNode::build(spec, isolation)?;
+        nodes.push(built);
+        ports.extend(port);
+    }
+    Ok((nodes, ports))
 }
 
 /// A mark that cannot be written costs nothing but a needless undo later.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ringbreaker_scenarios::{
-    case::{Node, NodeLimits},
+    case::{Node, NodeLimits, Rank},
     event::Isolation,
     units::Bytes,
 };
@@ -173,6 +173,19 @@ pub(crate) fn pin_congestion_control() {
     }
 }
 
+/// The directories of the cgroups that building makes; none where there can be no cgroups.
+pub(super) fn planned_cgroups(spec: &NodeSpec, isolation: Isolation) -> Vec<PathBuf> {
+    if isolation != Isolation::Namespaces {
+        return Vec::new();
+    }
+    let paths = |rank: &Rank| Cgroup::planned_paths(&cgroup_name(spec, *rank)).unwrap_or_default();
+    spec.ranks.iter().flat_map(paths).collect()
+}
+
+fn cgroup_name(spec: &NodeSpec, rank: Rank) -> String {
+    format!("{}-n{}-r{rank}", spec.tag, spec.node)
+}
+
 fn add_cgroups(built: &mut VirtualNode, spec: &NodeSpec) -> Result<(), NodeError> {
     if built.isolation != Isolation::Namespaces {
         built.no_cgroups = Some("memory cgroups need root and namespaces".to_owned());
@@ -183,7 +196,7 @@ fn add_cgroups(built: &mut VirtualNode, spec: &NodeSpec) -> Result<(), NodeError
         NodeError::Limit { node: spec.node, limit, reason }
     };
     for &rank in &spec.ranks {
-        match Cgroup::create(&format!("{}-n{}-r{rank}", spec.tag, spec.node)) {
+        match Cgroup::create(&cgroup_name(spec, rank)) {
             Ok(cgroup) => {
                 // Kept first, so that it is removed should the limit be refused.
                 built.cgroups.insert(rank, cgroup);

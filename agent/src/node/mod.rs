@@ -2,7 +2,7 @@
 //!
 //! The case builds them and hands their ranks' [`Entry`] to the spawner; injectors act on them.
 //! Namespaces have no name and vanish with the processes and descriptors that hold them; only cgroups
-//! must be undone after a crash ([`VirtualNode::cgroup_paths`] is for the journal). The network
+//! must be undone after a crash ([`VirtualNode::planned_cgroups`] is for the journal). The network
 //! between nodes is the [`crate::fabric`]'s.
 
 mod build;
@@ -202,7 +202,13 @@ impl VirtualNode {
         self.no_cgroups.as_deref()
     }
 
-    /// The directories that must be removed if this process dies: for the journal.
+    /// The directories that [`VirtualNode::build`] will make and that must be removed if this process
+    /// dies: for the journal, before they exist.
+    pub fn planned_cgroups(spec: &NodeSpec, isolation: Isolation) -> Vec<PathBuf> {
+        build::planned_cgroups(spec, isolation)
+    }
+
+    /// The directories of its cgroups.
     pub fn cgroup_paths(&self) -> Vec<PathBuf> {
         self.cgroups.values().flat_map(Cgroup::paths).collect()
     }

@@ -172,6 +172,16 @@ fn ranks_join_their_own_cgroup_and_dropping_the_node_ends_them_and_removes_it() 
 }
 
 #[test]
+fn what_would_be_left_of_a_node_is_known_before_it_exists() {
+    let Some(isolation) = isolation() else { return };
+    let spec = spec(4, &[0, 1], NodeLimits::default());
+    let planned = VirtualNode::planned_cgroups(&spec, isolation);
+    assert!(planned.iter().all(|path| !path.exists()), "{planned:?}");
+    let (node, _port) = VirtualNode::build(&spec, isolation).unwrap();
+    assert_eq!(node.cgroup_paths(), planned);
+}
+
+#[test]
 fn a_node_without_isolation_is_the_machine_and_refuses_what_it_cannot_give() {
     let (node, port) =
         VirtualNode::build(&spec(5, &[0], NodeLimits::default()), Isolation::Plain).unwrap();

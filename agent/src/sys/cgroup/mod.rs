@@ -65,12 +65,24 @@ impl Cgroup {
     /// # Errors
     /// When there is no usable memory controller, or the name is taken.
     pub fn create(name: &str) -> Result<Cgroup, CgroupError> {
-        let Place { version, parent } = place::find()?;
-        let directory = parent.join(format!("{PREFIX}{name}"));
-        let group = Cgroup { version, directory };
+        let group = Cgroup::planned(name)?;
         fs::create_dir(&group.directory)
             .map_err(|source| group.error(&group.directory, "create it", source))?;
         Ok(group)
+    }
+
+    /// The directories that [`Cgroup::create`] would make, for the journal: it must know them before
+    /// they exist.
+    ///
+    /// # Errors
+    /// When there is no usable memory controller.
+    pub fn planned_paths(name: &str) -> Result<Vec<PathBuf>, CgroupError> {
+        Ok(Cgroup::planned(name)?.paths())
+    }
+
+    fn planned(name: &str) -> Result<Cgroup, CgroupError> {
+        let Place { version, parent } = place::find()?;
+        Ok(Cgroup { version, directory: parent.join(format!("{PREFIX}{name}")) })
     }
 
     /// A group that an earlier process made, from its journal.
