@@ -5,7 +5,8 @@
 //! - [`service`]: the stream to the controller, and [`spool`], which makes observations outlive it;
 //! - [`case`]: one case from `Prepare` to `Finish`;
 //! - [`inject`]: one file a family of faults, behind one trait; [`journal`], [`lease`] and
-//!   [`guard`] see to it that nothing stays behind;
+//!   [`guard`] see to it that nothing stays behind,
+//!   [`stop`] is the kill switch;
 //! - [`node`] and [`fabric`]: virtual nodes and the network between them;
 //! - [`rank`]: the rank process and its backends;
 //! - [`sys`]: the kernel, in small safe pieces. `unsafe`, `/proc`, `/sys` and netlink live there
@@ -27,5 +28,6 @@ pub mod rank;
 pub mod recover;
 pub mod service;
 pub mod spool;
+pub mod stop;
 pub mod sys;
 mod wire;

@@ -155,6 +155,12 @@ impl Spool {
         self.state().sent = 0;
     }
 
+    /// How many observations were not handed out yet.
+    pub fn unsent(&self) -> usize {
+        let state = self.state();
+        state.waiting.len() - state.sent
+    }
+
     /// How many observations are not acknowledged yet.
     pub fn waiting(&self) -> usize {
         self.state().waiting.len()

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     inject::{self, Ground, Injector},
     journal::{EntryId, Journal},
+    stop::Switch,
     sys::clock,
 };
 
@@ -56,6 +57,7 @@ pub(super) struct Faults {
     triggers: Triggers,
     armed: Vec<Armed>,
     journal: Arc<Journal>,
+    switch: Switch,
 }
 
 impl Faults {
@@ -64,6 +66,7 @@ impl Faults {
         plans: &[FaultPlan],
         ground: &Ground,
         journal: Arc<Journal>,
+        switch: Switch,
     ) -> Result<Faults, CaseError> {
         let mut armed = Vec::with_capacity(plans.len());
         for plan in plans {
@@ -77,7 +80,7 @@ impl Faults {
                 .map_err(|source| CaseError::Step { step: "write the journal", source })?;
             armed.push(Armed { injector, entries, witness: Witness::Closed, stuck: false });
         }
-        Ok(Faults { triggers: Triggers::new(plans, clock::now()), armed, journal })
+        Ok(Faults { triggers: Triggers::new(plans, clock::now()), armed, journal, switch })
     }
 
     /// Tells the engine what happened and does what it says.
@@ -133,6 +136,12 @@ impl Faults {
     fn inject(&mut self, id: FaultId, history: &mut History) -> Input {
         let Some(armed) = self.armed.get_mut(id as usize) else { return Input::Failed(id) };
         let triggered = clock::now();
+        if let Some(stopped) = self.switch.look() {
+            history.note(triggered, None, What::FaultTriggered { fault: id });
+            history.now(What::FaultFailed { fault: id, reason: stopped.to_string() });
+            armed.settle(&self.journal);
+            return Input::Failed(id);
+        }
         let injected = armed.injector.inject();
         let done = clock::now();
         history.note(triggered, None, What::FaultTriggered { fault: id });
@@ -213,7 +222,7 @@ impl Faults {
 
     /// Lets go of faults that never fired, and of everything that helpers hold.
     pub(super) fn disarm(self) {
-        let Faults { triggers: _, armed, journal } = self;
+        let Faults { triggers: _, armed, journal, switch: _ } = self;
         for Armed { injector, entries, witness: _, stuck } in armed {
             // Ends its helpers; only then is there nothing to undo.
             drop(injector);

@@ -300,7 +300,8 @@ impl<'a> Life<'a> {
             self.assignment.directory.clone(),
         )
         .with_gpus(equipment::gpus_by_rank(self.assignment, self.surroundings.gpus));
-        Faults::arm(&self.assignment.faults, &ground, Arc::clone(&self.surroundings.journal))
+        let Surroundings { journal, switch, .. } = self.surroundings;
+        Faults::arm(&self.assignment.faults, &ground, Arc::clone(journal), switch.clone())
     }
 
     fn warmed_up(&mut self, rank: Rank, at: Nanos) {

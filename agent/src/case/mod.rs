@@ -50,7 +50,7 @@ pub use input::Answer;
 pub use settings::unread;
 
 use self::{history::History, input::Input};
-use crate::{gpu, journal::Journal, spool::Spool};
+use crate::{gpu, journal::Journal, spool::Spool, stop::Switch};
 
 /// How many words of ranks and commands may wait while an injector works.
 const INBOX: usize = 4096;
@@ -64,6 +64,8 @@ pub struct Surroundings {
     pub journal: Arc<Journal>,
     /// The agent's own directory, which vanishes with it.
     pub home: PathBuf,
+    /// Looked at before every injection.
+    pub switch: Switch,
     /// Where observations go.
     pub spool: Arc<Spool>,
     /// The copy of libnccl to use when the plan names none.

@@ -2,20 +2,29 @@
 //!
 //! Outlives the streams: what finishes while there is none is answered when the command is repeated.
 
-use std::sync::Arc;
+use std::{io, sync::Arc, time::Duration};
 
 use ringbreaker_proto::v1::{self, answer::Result as Outcome, command::Action};
 use ringbreaker_scenarios::event::EndReason;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time,
+};
 
-use super::answers::{Answers, Known};
+use super::{
+    answers::{Answers, Known},
+    watch::InFlight,
+};
 use crate::{
     case::{self, Answer, Case, CaseId, Surroundings},
+    stop::Stopped,
     wire,
 };
 
 /// Results that wait to be taken.
 const RESULTS: usize = 64;
+/// How long a case may take to heal when the kill switch is engaged.
+const HEALED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The commands and the case of one agent.
 pub(super) struct Desk {
@@ -25,13 +34,25 @@ pub(super) struct Desk {
     results: mpsc::Receiver<(u64, Outcome)>,
     to_results: mpsc::Sender<(u64, Outcome)>,
     leaving: bool,
+    in_flight: InFlight,
+    stopped: watch::Receiver<Option<Stopped>>,
 }
 
 impl Desk {
-    pub(super) fn new(surroundings: Surroundings) -> Desk {
+    /// `stopped` is what the watch of the kill switch sees; it finds the case by `in_flight`.
+    pub(super) fn new(
+        surroundings: Surroundings,
+        in_flight: InFlight,
+        stopped: watch::Receiver<Option<Stopped>>,
+    ) -> Desk {
         let (to_results, results) = mpsc::channel(RESULTS);
-        let answers = Answers::default();
-        Desk { surroundings, case: None, answers, results, to_results, leaving: false }
+        let (case, answers, leaving) = (None, Answers::default(), false);
+        Desk { surroundings, case, answers, results, to_results, leaving, in_flight, stopped }
+    }
+
+    /// The kill switch, as it was seen last.
+    pub(super) fn stopped(&self) -> watch::Receiver<Option<Stopped>> {
+        self.stopped.clone()
     }
 
     /// Takes a command; an answer that is known already comes at once, others by [`Desk::answer`].
@@ -103,6 +124,10 @@ impl Desk {
                 self.finish_any(command, EndReason::Interrupted);
                 Ok(())
             }
+            Some(Action::StopInjections(stop)) => {
+                self.stop(command, wire::stopped(stop));
+                Ok(())
+            }
             // protobuf drops a member of a `oneof` that it does not know.
             None => Err(format!(
                 "this agent (version {}) does not know that command; start an agent of the \
@@ -120,10 +145,15 @@ impl Desk {
         if self.leaving {
             return Err("this agent is leaving".to_owned());
         }
+        if let Some(stopped) = self.stopped.borrow().as_ref() {
+            return Err(stopped.to_string());
+        }
         let answer = self.answer_to(command);
         let case = Case::prepare(assignment, self.surroundings.clone(), answer)
             .map_err(|error| format!("could not start a thread for the case: {error}"))?;
-        self.case = Some(Arc::new(case));
+        let case = Arc::new(case);
+        self.in_flight.set(&case);
+        self.case = Some(case);
         Ok(())
     }
 
@@ -147,6 +177,31 @@ impl Desk {
             }
             None => self.settle_later(command, Outcome::Done(v1::Done {})),
         }
+    }
+
+    /// Engages the kill switch; whoever watches it ends the case. Answered when nothing is in force.
+    fn stop(&self, command: u64, stopped: Stopped) {
+        let Surroundings { switch, journal, .. } = self.surroundings.clone();
+        let (case, results) = (self.case.clone(), self.to_results.clone());
+        tokio::spawn(async move {
+            let engaged = tokio::task::spawn_blocking(move || switch.engage(&stopped)).await;
+            let engaged = engaged.map_err(io::Error::other).and_then(|engaged| engaged);
+            let healed = time::timeout(HEALED_WITHIN, async {
+                while case.as_ref().is_some_and(|case| !case.is_over()) {
+                    time::sleep(Duration::from_millis(5)).await;
+                }
+            });
+            let pending = match healed.await {
+                Ok(()) => journal.pending().into_iter().map(|(_, undo)| undo.to_string()).collect(),
+                Err(_) => vec![format!("the case has not ended within {HEALED_WITHIN:?}")],
+            };
+            let outcome = match engaged {
+                Err(error) => refused(format!("the kill switch could not be engaged: {error}")),
+                Ok(()) if pending.is_empty() => Outcome::Done(v1::Done {}),
+                Ok(()) => refused(format!("not healed: {}", pending.join("; "))),
+            };
+            drop(results.send((command, outcome)).await);
+        });
     }
 
     fn examine(&mut self, command: u64, examine: v1::ExamineSettings) -> Result<(), String> {

@@ -18,6 +18,8 @@ use crate::{
 
 /// Name of the spool within an agent's directory.
 const SPOOL: &str = "spool";
+/// Name of the file with the address of the agent's controller.
+const CONTROLLER: &str = "controller";
 
 /// What an agent keeps on disk while it lives.
 pub(super) struct Home {
@@ -38,8 +40,8 @@ pub(super) fn name(hostname: &str, lane: Option<u32>) -> String {
 }
 
 impl Home {
-    /// Makes the directory and starts the guard.
-    pub(super) fn open(state: &Path, id: String) -> Result<Home, ServiceError> {
+    /// Makes the directory, notes where the controller is for whoever looks for it, and starts the guard.
+    pub(super) fn open(state: &Path, id: String, controller: &str) -> Result<Home, ServiceError> {
         let directory = state.join(format!("{AGENT_PREFIX}{id}"));
         let failed = |step, path: &Path| {
             let path = path.to_owned();
@@ -52,6 +54,8 @@ impl Home {
             .map_err(failed("create", &directory))?;
         let path = directory.join(JOURNAL);
         let journal = Arc::new(Journal::open(&path).map_err(failed("open", &path))?);
+        let note = directory.join(CONTROLLER);
+        fs::write(&note, controller).map_err(failed("write", &note))?;
         let guard = Guard::start(&path)?;
         let spool = Arc::new(Spool::open(&directory.join(SPOOL))?);
         Ok(Home { id, journal, spool, directory, guard })

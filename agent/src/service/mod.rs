@@ -12,6 +12,7 @@ mod home;
 mod offer;
 mod reach;
 mod session;
+mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -32,8 +33,9 @@ use self::{
     desk::Desk,
     home::Home,
     session::{End, Session},
+    watch::InFlight,
 };
-use crate::{case::Surroundings, lease::Lease, sys::clock};
+use crate::{case::Surroundings, lease::Lease, stop::Switch, sys::clock};
 
 /// How long the controller may be silent before this agent has heard what it wants.
 const FIRST_LEASE: Nanos = Nanos::from_secs(30);
@@ -70,18 +72,24 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) -> Result<(), S
     let offer = blocking(move || offer::offer(&nccl, wanted)).await??;
     let state = options.state.clone();
     let name = home::name(&offer.probe.hostname, options.lane);
-    let home = blocking(move || Home::open(&state, name)).await??;
+    let note = address.to_string();
+    let home = blocking(move || Home::open(&state, name, &note)).await??;
+    let switch = Switch::of(&options.state);
     let surroundings = Surroundings {
         isolation: offer.isolation,
         journal: Arc::clone(&home.journal),
         home: home.directory.clone(),
         spool: Arc::clone(&home.spool),
+        switch: switch.clone(),
         nccl: offer.probe.nccl.first().map(|library| PathBuf::from(&library.path)),
         gpus: u32::try_from(offer.probe.gpus.len()).unwrap_or(u32::MAX),
         idle_gpus: offer.probe.gpus.iter().map(|gpu| (gpu.index, gpu.free_bytes)).collect(),
         keep: std::env::var_os("RINGBREAKER_KEEP").is_some_and(|value| value == "1"),
     };
-    let mut desk = Desk::new(surroundings);
+    let in_flight = InFlight::default();
+    let stopped = watch::start(switch, in_flight.clone())
+        .map_err(|source| ServiceError::Step { step: "watch the kill switch", source })?;
+    let mut desk = Desk::new(surroundings, in_flight, stopped);
     let served = serve(address, &home, offer.probe, &mut desk, &stop).await;
     let because = match &served {
         Ok(()) => EndReason::Interrupted,

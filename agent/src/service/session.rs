@@ -11,7 +11,7 @@ use std::{
 use ringbreaker_proto::v1::{self, fleet_client::FleetClient, from_agent, to_agent};
 use ringbreaker_scenarios::{event::EndReason, units::Nanos};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     time::{self, Instant, MissedTickBehavior},
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -24,7 +24,7 @@ use super::{
     home::Home,
     reach::{self, Address},
 };
-use crate::{lease::Lease, spool::Entry, sys::clock, wire};
+use crate::{lease::Lease, spool::Entry, stop::Stopped, sys::clock, wire};
 
 /// Observations on their way without an acknowledgement.
 const WINDOW: usize = 512;
@@ -64,11 +64,16 @@ pub(super) enum End {
 struct Stream {
     outgoing: mpsc::Sender<v1::FromAgent>,
     incoming: Streaming<v1::ToAgent>,
-    /// What goes out before any observation.
-    outbox: VecDeque<from_agent::Message>,
+    /// The heartbeat that is due; it goes out before anything else.
+    due: Option<v1::Heartbeat>,
+    /// Answers. They go out after what was observed before they were given, so that nobody takes a
+    /// case for finished whose end is still on its way.
+    outbox: VecDeque<v1::Answer>,
     /// Heartbeats without an answer: number, and when it was sent.
     beats: BTreeMap<u64, Nanos>,
     next_beat: u64,
+    /// The kill switch, as it is told with every heartbeat.
+    stopped: watch::Receiver<Option<Stopped>>,
     /// Set when the agent is to leave: when it stops waiting for acknowledgements.
     farewell: Option<Instant>,
 }
@@ -125,9 +130,11 @@ impl Session<'_> {
                 let stream = Stream {
                     outgoing,
                     incoming,
+                    due: None,
                     outbox: VecDeque::new(),
                     beats: BTreeMap::new(),
                     next_beat: 0,
+                    stopped: self.desk.stopped(),
                     farewell: None,
                 };
                 return Ok((stream, welcome));
@@ -162,6 +169,7 @@ impl Session<'_> {
         heart.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // A permit borrows its sender, and the stream is needed beside it.
         let outgoing = stream.outgoing.clone();
+        let mut watched = stream.stopped.clone();
         let mut next = None;
         loop {
             if next.is_none() {
@@ -186,11 +194,13 @@ impl Session<'_> {
                     // What is refused because this agent leaves is possible elsewhere: unanswered, it
                     // is tried there.
                     if !(self.stop.is_cancelled() && is_refusal(&answer)) {
-                        stream.outbox.push_back(from_agent::Message::Answer(answer));
+                        stream.outbox.push_back(answer);
                     }
                 }
                 () = self.home.spool.appended() => {}
                 _ = heart.tick() => stream.beat(),
+                // Told by the next heartbeat, which is the next message.
+                Ok(()) = watched.changed() => {}
                 () = self.stop.cancelled(), if !stopping => {
                     // Healed before anything else is done.
                     self.desk.end_case(EndReason::Interrupted).await;
@@ -210,13 +220,22 @@ impl Session<'_> {
         }
     }
 
-    /// What is to be sent next: answers and heartbeats first, they are few.
+    /// What is to be sent next.
     fn next(&self, stream: &mut Stream) -> Result<Option<from_agent::Message>, Failure> {
-        if let Some(message) = stream.outbox.pop_front() {
-            return Ok(Some(message));
+        // Before whatever it has brought about.
+        if stream.stopped.has_changed().unwrap_or(false) {
+            stream.beat();
         }
-        let entry = self.home.spool.next(WINDOW).map_err(Failure::fatal)?;
-        entry.map(|entry| observation(&entry)).transpose()
+        if let Some(beat) = stream.due.take() {
+            return Ok(Some(from_agent::Message::Heartbeat(beat)));
+        }
+        if let Some(entry) = self.home.spool.next(WINDOW).map_err(Failure::fatal)? {
+            return observation(&entry).map(Some);
+        }
+        if self.home.spool.unsent() > 0 {
+            return Ok(None);
+        }
+        Ok(stream.outbox.pop_front().map(from_agent::Message::Answer))
     }
 
     /// Everything is said and heard, and the agent is to leave.
@@ -228,7 +247,7 @@ impl Session<'_> {
         match message.message {
             Some(to_agent::Message::Command(command)) => {
                 let answer = self.desk.take(command);
-                stream.outbox.extend(answer.map(from_agent::Message::Answer));
+                stream.outbox.extend(answer);
             }
             Some(to_agent::Message::HeartbeatAnswer(answer)) => {
                 if let Some(sent) = stream.beats.remove(&answer.number) {
@@ -248,15 +267,15 @@ impl Session<'_> {
 impl Stream {
     fn beat(&mut self) {
         let now = clock::now();
-        let beat = v1::Heartbeat { number: self.next_beat, sent_at_ns: now.0 };
+        let stopped = self.stopped.borrow_and_update().as_ref().map(wire::kill_switch);
+        let beat = v1::Heartbeat { number: self.next_beat, sent_at_ns: now.0, stopped };
         self.beats.insert(self.next_beat, now);
         self.next_beat += 1;
         while self.beats.len() > BEATS {
             self.beats.pop_first();
         }
-        // One that could not be sent yet is stale by now.
-        self.outbox.retain(|message| !matches!(message, from_agent::Message::Heartbeat(_)));
-        self.outbox.push_back(from_agent::Message::Heartbeat(beat));
+        // In place of one that could not be sent yet: it is stale by now.
+        self.due = Some(beat);
     }
 
     /// Ends our half, so that all of it is delivered, and waits a moment for the other.

@@ -17,7 +17,10 @@ use ringbreaker_scenarios::{
     words::{Backend, UnknownWord},
 };
 
-use crate::case::{Assignment, CaseId};
+use crate::{
+    case::{Assignment, CaseId},
+    stop::Stopped,
+};
 
 /// A message that this agent must refuse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,6 +90,18 @@ pub(crate) fn backend(text: &str) -> Result<Backend, WireError> {
 /// An optional path: empty means none.
 pub(crate) fn path(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+/// The kill switch as a controller asks for it.
+pub(crate) fn stopped(message: v1::KillSwitch) -> Stopped {
+    let v1::KillSwitch { since, by, reason } = message;
+    Stopped { since, by, reason }
+}
+
+/// The kill switch as the controller is told of it.
+pub(crate) fn kill_switch(stopped: &Stopped) -> v1::KillSwitch {
+    let Stopped { since, by, reason } = stopped.clone();
+    v1::KillSwitch { since, by, reason }
 }
 
 /// What became of each name of an examination.

@@ -61,6 +61,8 @@ pub(super) struct Rig {
     pub(super) directory: tempfile::TempDir,
     /// Every observation once, in order: what a controller would have in its history.
     pub(super) stored: Vec<Event>,
+    /// The kill switch, as the last heartbeat told it.
+    pub(super) stopped: Option<v1::KillSwitch>,
 }
 
 /// The agent's process; ended with the test.
@@ -110,7 +112,7 @@ impl Rig {
             .env("RINGBREAKER_KEEP", "0")
             .spawn()
             .unwrap();
-        Rig { streams, agent: Agent(agent), directory, stored: Vec::new() }
+        Rig { streams, agent: Agent(agent), directory, stored: Vec::new(), stopped: None }
     }
 
     pub(super) fn state(&self) -> std::path::PathBuf {
@@ -152,8 +154,13 @@ impl Rig {
         let message = timeout(PATIENCE, session.incoming.next()).await.expect("the agent speaks");
         match message.expect("the stream lives").unwrap().message.unwrap() {
             from_agent::Message::Register(_) => panic!("registered twice on one stream"),
-            from_agent::Message::Heartbeat(v1::Heartbeat { number, sent_at_ns }) => {
+            from_agent::Message::Heartbeat(v1::Heartbeat { number, sent_at_ns, stopped }) => {
                 assert!(sent_at_ns > 0);
+                let ended = |event: &Event| matches!(event.what, What::Ended { .. });
+                if stopped.is_some() && self.stopped.is_none() {
+                    assert!(!self.stored.iter().any(ended), "the end came before its cause");
+                }
+                self.stopped = stopped;
                 if session.lively {
                     let answer = v1::HeartbeatAnswer { number, answered_at_ns: sent_at_ns };
                     session.say(to_agent::Message::HeartbeatAnswer(answer)).await;
@@ -173,6 +180,11 @@ impl Rig {
             }
             from_agent::Message::Answer(answer) => Some(answer),
         }
+    }
+
+    /// Hears the next message, which is no answer.
+    pub(super) async fn beat(&mut self, session: &mut Session) {
+        assert_eq!(self.hear(session, true).await, None);
     }
 
     /// Sends a command and waits for its answer.
