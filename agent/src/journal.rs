@@ -112,6 +112,26 @@ impl State {
     }
 }
 
+/// What a journal holds, seen from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peeked {
+    /// The process that opened it last; whether it lives is another question.
+    pub owner: Option<u32>,
+    /// What is not done, oldest first.
+    pub open: Vec<Undo>,
+    /// Whole lines that this version does not understand.
+    pub unreadable: usize,
+}
+
+/// Reads a journal without taking its lock; its owner may be writing it.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn peek(path: &Path) -> io::Result<Peeked> {
+    let Lines { open, unreadable, owner, .. } = Lines::read(&File::open(path)?)?;
+    Ok(Peeked { owner, open: open.into_values().collect(), unreadable: unreadable.len() })
+}
+
 /// Opens the file for appending and locks it; `WouldBlock` when somebody else has it.
 fn lock(path: &Path, options: &mut OpenOptions) -> io::Result<Flock<File>> {
     let file = options.read(true).append(true).open(path)?;

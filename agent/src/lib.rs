@@ -22,6 +22,7 @@ pub mod inject;
 pub mod journal;
 pub mod lease;
 pub mod node;
+pub mod presence;
 pub mod probe;
 pub mod program;
 pub mod rank;

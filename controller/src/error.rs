@@ -65,6 +65,9 @@ pub(crate) enum Expected {
     /// The user stopped before anything was begun.
     #[error("interrupted before the first case; nothing was broken")]
     InterruptedEarly,
+    /// The kill switch was engaged before anything was begun.
+    #[error("nothing was begun: {stopped}")]
+    Stopped { stopped: String },
     /// The user stopped a benchmark.
     #[error("interrupted: the benchmark has no figures; its faults are healed")]
     InterruptedBench,
@@ -120,6 +123,7 @@ impl Error {
             Error::Internal(_) => exit::INTERNAL,
             Error::Expected(e) => match e {
                 Expected::InterruptedEarly | Expected::InterruptedBench => exit::INTERRUPTED,
+                Expected::Stopped { .. } => exit::STOPPED,
                 Expected::NoBackend { .. }
                 | Expected::NoAgents { .. }
                 | Expected::AgentStart { .. }

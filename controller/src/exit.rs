@@ -17,6 +17,8 @@ pub(crate) const UNKNOWN: u8 = 11;
 pub(crate) const LACKING: u8 = 12;
 /// A fault could not be undone.
 pub(crate) const NOT_HEALED: u8 = 13;
+/// The kill switch is engaged: nothing was begun, or what was begun was healed and ended.
+pub(crate) const STOPPED: u8 = 14;
 /// The user interrupted; everything was healed first.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -29,6 +31,7 @@ pub(crate) const ALL: &[(u8, &str)] = &[
     (UNKNOWN, "no verdict is fail, at least one is unknown"),
     (LACKING, "the environment lacks what was asked for"),
     (NOT_HEALED, "a fault could not be healed"),
+    (STOPPED, "stopped by `ringbreaker stop`, healed first"),
     (INTERRUPTED, "interrupted, healed first"),
 ];
 
@@ -45,7 +48,9 @@ mod tests {
     #[test]
     fn every_code_is_explained_once_and_in_order() {
         let codes: Vec<u8> = ALL.iter().map(|(code, _)| *code).collect();
-        assert_eq!(codes, [PASS, INTERNAL, USAGE, FAIL, UNKNOWN, LACKING, NOT_HEALED, INTERRUPTED]);
+        let known =
+            [PASS, INTERNAL, USAGE, FAIL, UNKNOWN, LACKING, NOT_HEALED, STOPPED, INTERRUPTED];
+        assert_eq!(codes, known);
         assert!(codes.is_sorted());
     }
 }

@@ -8,13 +8,14 @@ use std::{net::SocketAddr, pin::Pin};
 
 use ringbreaker_proto::v1::{
     self,
+    control_server::{Control, ControlServer},
     fleet_server::{Fleet, FleetServer},
     from_agent, to_agent,
 };
 use ringbreaker_scenarios::units::Nanos;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::JoinHandle,
 };
 use tokio_stream::{
@@ -48,8 +49,9 @@ pub(crate) enum Message {
     Observation { session: SessionId, agent: AgentId, observation: v1::Observation },
     /// An answer to a command; possibly a repetition.
     Answer { session: SessionId, agent: AgentId, answer: v1::Answer },
-    /// The agent is alive; its clock and ours differ by no more than this (includes the way here).
-    Heartbeat { agent: AgentId, clock_ahead: i64 },
+    /// The agent is alive; its clock and ours differ by no more than this (includes the way here). And
+    /// the kill switch of its machine, if it is engaged.
+    Heartbeat { agent: AgentId, clock_ahead: i64, stopped: Option<v1::KillSwitch> },
     /// The stream ended.
     Closed { session: SessionId, agent: AgentId },
 }
@@ -68,10 +70,12 @@ pub(crate) fn serve(
     inbox: mpsc::Sender<Event>,
     stop: CancellationToken,
 ) -> JoinHandle<Result<(), Internal>> {
+    let control = ControlServer::new(Switchboard { inbox: inbox.clone() });
     let fleet = Sessions { inbox, stop: stop.clone(), next: Default::default() };
     tokio::spawn(async move {
         tonic::transport::Server::builder()
             .add_service(FleetServer::new(fleet))
+            .add_service(control)
             .serve_with_incoming_shutdown(at_once(listener), stop.cancelled_owned())
             .await
             .map_err(|source| Internal::Server { source: Box::new(source) })
@@ -118,6 +122,25 @@ impl Fleet for Sessions {
     }
 }
 
+/// What people tell a run.
+struct Switchboard {
+    inbox: mpsc::Sender<Event>,
+}
+
+#[tonic::async_trait]
+impl Control for Switchboard {
+    async fn stop(
+        &self,
+        request: Request<v1::StopRequest>,
+    ) -> Result<Response<v1::StopReport>, Status> {
+        let switch = request.into_inner().stop.unwrap_or_default();
+        let (reply, report) = oneshot::channel();
+        let over = |_| Status::unavailable("the run is over");
+        self.inbox.send(Event::Stop { switch, reply }).await.map_err(|_| over(()))?;
+        report.await.map(Response::new).map_err(|_| over(()))
+    }
+}
+
 /// One stream.
 struct Session {
     id: SessionId,
@@ -141,7 +164,7 @@ impl Session {
                         break;
                     }
                     let clock_ahead = difference(now, Nanos(beat.sent_at_ns));
-                    Message::Heartbeat { agent, clock_ahead }
+                    Message::Heartbeat { agent, clock_ahead, stopped: beat.stopped }
                 }
                 Some(from_agent::Message::Observation(observation)) => {
                     Message::Observation { session, agent, observation }

@@ -91,7 +91,7 @@ async fn a_heartbeat_is_answered_with_our_clock_and_tells_the_difference() {
         panic!("no registration")
     };
     let sent = clock::now();
-    let beat = v1::Heartbeat { number: 9, sent_at_ns: sent.0 };
+    let beat = v1::Heartbeat { number: 9, sent_at_ns: sent.0, stopped: None };
     agent.send(from(from_agent::Message::Heartbeat(beat))).await.unwrap();
     let answer = incoming.next().await.unwrap().unwrap().message;
     let Some(to_agent::Message::HeartbeatAnswer(answer)) = answer else { panic!("{answer:?}") };

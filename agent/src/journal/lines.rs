@@ -14,7 +14,7 @@ use super::{EntryId, Undo};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Line {
-    /// Who opened the file; for people who read it.
+    /// Who opened the file.
     Owner { pid: u32 },
     /// Something that must be undone from here on.
     Undo { entry: EntryId, undo: Undo },
@@ -31,6 +31,8 @@ pub(super) struct Lines {
     pub(super) unreadable: Vec<(usize, String)>,
     /// Length of the file up to and including its last newline; what follows is torn.
     pub(super) whole_bytes: u64,
+    /// Who opened the file last.
+    pub(super) owner: Option<u32>,
     next: u64,
 }
 
@@ -59,7 +61,7 @@ impl Lines {
     /// Adds one line.
     pub(super) fn take(&mut self, line: Line) {
         match line {
-            Line::Owner { .. } => {}
+            Line::Owner { pid } => self.owner = Some(pid),
             Line::Undo { entry, undo } => {
                 self.next = self.next.max(entry.0 + 1);
                 self.open.insert(entry, undo);

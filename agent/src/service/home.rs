@@ -11,6 +11,7 @@ use super::ServiceError;
 use crate::{
     guard::Guard,
     journal::Journal,
+    presence::CONTROLLER,
     recover::{AGENT_PREFIX, JOURNAL},
     spool::Spool,
     sys::clock,
@@ -18,8 +19,6 @@ use crate::{
 
 /// Name of the spool within an agent's directory.
 const SPOOL: &str = "spool";
-/// Name of the file with the address of the agent's controller.
-const CONTROLLER: &str = "controller";
 
 /// What an agent keeps on disk while it lives.
 pub(super) struct Home {

@@ -1,6 +1,6 @@
 //! What `/proc` says about a process, and about the machine's memory.
 
-use std::{fs, io};
+use std::{fs, io, path::Path};
 
 use ringbreaker_scenarios::units::Bytes;
 
@@ -25,6 +25,18 @@ pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
 /// When /proc cannot be read.
 pub fn state(pid: u32, start_time: u64) -> io::Result<Option<char>> {
     Ok(stat(pid)?.filter(|stat| stat.start_time == start_time).map(|stat| stat.state))
+}
+
+/// Whether the process `pid` has this file open. A process whose descriptors may not be looked at
+/// counts as having it: it is there.
+pub fn has_open(pid: u32, path: &Path) -> bool {
+    let Ok(path) = fs::canonicalize(path) else { return false };
+    match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(descriptors) => descriptors
+            .filter_map(Result::ok)
+            .any(|entry| fs::read_link(entry.path()).is_ok_and(|open| open == path)),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
 }
 
 /// How much memory the machine has.

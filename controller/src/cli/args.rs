@@ -73,6 +73,9 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Be an agent: host virtual nodes, ranks and faults for a controller
     Agent(AgentArgs),
+    /// Stop every injection on this machine, heal, and allow nothing new until it is released
+    #[command(after_help = STOP_EXAMPLES)]
+    Stop(StopArgs),
     /// Undo by hand what a dead agent left behind, such as after a reboot
     Recover(StateDir),
     /// Measure collectives by size, as nccl-tests does; subcommands measure ringbreaker itself
@@ -141,6 +144,15 @@ Example, on three terminals:
   ringbreaker serve quick --listen 127.0.0.1:7447 --agents 2
   ringbreaker agent --controller 127.0.0.1:7447
   ringbreaker agent --controller 127.0.0.1:7447";
+
+const STOP_EXAMPLES: &str = "\
+Examples:
+  ringbreaker stop --reason 'the training team needs the node'
+  ringbreaker stop --controller 127.0.0.1:7447   and agents elsewhere, through their controller
+  ringbreaker stop --release                     agents may inject again
+
+Works without any controller: agents watch a file in their state directory. Runs in progress end with
+code 14; `ringbreaker run --resume` finishes them after the release.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -280,6 +292,25 @@ pub(crate) struct AgentArgs {
     /// Number of the lane that this agent serves
     #[arg(long, hide = true)]
     pub(crate) lane: Option<u32>,
+}
+
+/// `stop`.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// Lift the stop: agents of this machine may inject again
+    #[arg(long, conflicts_with_all = ["controller", "reason"])]
+    pub(crate) release: bool,
+    /// A controller whose agents are to be stopped too (repeatable); those of agents of this machine are
+    /// found
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) controller: Vec<String>,
+    /// Why, for those who meet it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) state: StateDir,
+    #[arg(long, value_enum, default_value_t = Listing::Text)]
+    pub(crate) format: Listing,
 }
 
 /// Where runs are stored.

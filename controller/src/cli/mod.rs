@@ -3,6 +3,7 @@
 //! - [`args`]: what can be typed;
 //! - [`catalogue`]: scenarios, without running them; [`runs`]: stored runs, offline;
 //! - [`node`]: what runs on nodes (agent, rank, guard, recover, probe);
+//! - [`stop`]: the kill switch;
 //! - [`settings`]: what each setting does and what holds here;
 //! - [`documents`]: a run's report in each format.
 
@@ -12,6 +13,7 @@ pub(crate) mod documents;
 mod node;
 mod runs;
 mod settings;
+mod stop;
 
 use std::process::ExitCode;
 
@@ -62,6 +64,7 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::HoldGpuMemory => Ok(node::hold_gpu_memory()),
         Command::ProbeGpu { nccl } => Ok(node::probe_gpu(&nccl)),
         Command::AwaitGpuMemory { wanted } => Ok(node::await_gpu_memory(&wanted)),
+        Command::Stop(args) => stop::main(args),
         Command::Recover(state) => node::recover(state),
         Command::Bench(args) => bench::main(&args),
         Command::Probe { nccl, format } => node::probe(&nccl.nccl, format),

@@ -26,10 +26,14 @@ pub(crate) async fn conclude(
     conduct: Conduct,
     elapsed: Nanos,
 ) -> Result<u8, Error> {
-    let Conduct { id, not_healed, interrupted } = conduct;
+    let Conduct { id, not_healed, interrupted, stopped } = conduct;
     let pending = ledger.pending(&id).await?.len();
-    let interrupted = interrupted && pending > 0;
-    if !interrupted {
+    let cut = match (pending, &stopped, interrupted) {
+        (0, ..) | (_, None, false) => Cut::No,
+        (_, Some(_), _) => Cut::Stopped,
+        (_, None, true) => Cut::Interrupted,
+    };
+    if cut == Cut::No {
         ledger.finish(&id, jiff::Timestamp::now().to_string()).await?;
     }
     let report = RunReport::from(ledger.load(&id).await?);
@@ -51,13 +55,29 @@ pub(crate) async fn conclude(
         Listing::Text if !manner.quiet => tell(&format!("page: {}", page.display())),
         Listing::Text | Listing::Json => tell(&summary(&report, elapsed, &page)),
     }
-    if interrupted {
+    let how = match (cut, &stopped) {
+        (Cut::No, _) => None,
+        (Cut::Stopped, Some(stopped)) => Some(stopped.as_str()),
+        (Cut::Stopped | Cut::Interrupted, _) => Some("interrupted"),
+    };
+    if let Some(how) = how {
         let resume = resume(&id, manner);
         tell(&format!(
-            "interrupted, everything was healed first; `{resume}` finishes the {pending} pending cases"
+            "{how}; everything was healed first; `{resume}` finishes the {pending} pending cases"
         ));
     }
-    Ok(exit_code(report.verdict, interrupted, !not_healed.is_empty()))
+    Ok(exit_code(report.verdict, cut, !not_healed.is_empty()))
+}
+
+/// Why cases are left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// None are.
+    No,
+    /// The user did not want to wait.
+    Interrupted,
+    /// The kill switch.
+    Stopped,
 }
 
 fn record(dir: &Path, report: &RunReport) -> Result<(), Error> {
@@ -96,10 +116,11 @@ fn summary(report: &RunReport, elapsed: Nanos, page: &Path) -> String {
 }
 
 /// What a script learns: the worst first.
-pub(crate) fn exit_code(verdict: Verdict, interrupted: bool, not_healed: bool) -> u8 {
-    match (not_healed, interrupted, verdict) {
+pub(crate) fn exit_code(verdict: Verdict, cut: Cut, not_healed: bool) -> u8 {
+    match (not_healed, cut, verdict) {
         (true, _, _) => exit::NOT_HEALED,
-        (_, true, _) => exit::INTERRUPTED,
+        (_, Cut::Stopped, _) => exit::STOPPED,
+        (_, Cut::Interrupted, _) => exit::INTERRUPTED,
         (_, _, Verdict::Fail) => exit::FAIL,
         (_, _, Verdict::Unknown) => exit::UNKNOWN,
         (_, _, Verdict::Pass) => exit::PASS,
@@ -112,14 +133,15 @@ mod tests {
 
     #[test]
     fn the_worst_thing_that_happened_decides_the_exit_code() {
-        for (verdict, interrupted, not_healed, want) in [
-            (Verdict::Pass, false, false, 0),
-            (Verdict::Unknown, false, false, 11),
-            (Verdict::Fail, false, false, 10),
-            (Verdict::Fail, true, false, 130),
-            (Verdict::Pass, true, true, 13),
+        for (verdict, cut, not_healed, want) in [
+            (Verdict::Pass, Cut::No, false, 0),
+            (Verdict::Unknown, Cut::No, false, 11),
+            (Verdict::Fail, Cut::No, false, 10),
+            (Verdict::Fail, Cut::Interrupted, false, 130),
+            (Verdict::Fail, Cut::Stopped, false, 14),
+            (Verdict::Pass, Cut::Stopped, true, 13),
         ] {
-            assert_eq!(exit_code(verdict, interrupted, not_healed), want);
+            assert_eq!(exit_code(verdict, cut, not_healed), want);
         }
     }
 }

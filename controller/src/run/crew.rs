@@ -8,13 +8,14 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use nix::sys::signal::Signal;
 use ringbreaker_proto::v1::{self, answer, command};
 use ringbreaker_scenarios::{event::Event as Entry, units::Nanos};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
 use super::{
     fleet::Fleet,
     inbox::Event,
     lane::{AgentId, CaseRef, CommandId},
+    stopping::{self, Stopping},
 };
 use crate::{clock, cluster::Cluster, error::Error, server::Message};
 
@@ -28,6 +29,8 @@ const LEAVING: [(Option<Signal>, Duration); 3] = [
     (Some(Signal::SIGTERM), Duration::from_secs(10)),
     (Some(Signal::SIGKILL), Duration::from_secs(10)),
 ];
+/// How long the last words of agents that have ended may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long guards may take to heal after their agents are gone.
 const HEALING: Duration = Duration::from_secs(15);
 
@@ -38,6 +41,7 @@ pub(crate) struct Crew {
     inbox: mpsc::Receiver<Event>,
     lanes: BTreeMap<AgentId, u32>,
     commands: CommandId,
+    stopping: Stopping,
 }
 
 /// What an event means.
@@ -55,6 +59,8 @@ pub(crate) enum Heard {
     ChildEnded { lane: u32, agent: Option<AgentId>, how: String },
     /// The user wants to stop.
     Interrupted,
+    /// The kill switch is engaged, here or on an agent's machine; told once.
+    Stopped { stopped: String },
     /// Nothing that matters, or the deadline passed.
     Nothing,
 }
@@ -62,7 +68,14 @@ pub(crate) enum Heard {
 impl Crew {
     /// Nobody is there yet.
     pub(crate) fn new(fleet: Fleet, cluster: Cluster, inbox: mpsc::Receiver<Event>) -> Crew {
-        Crew { fleet, cluster, inbox, lanes: BTreeMap::new(), commands: OWN_COMMANDS }
+        Crew {
+            fleet,
+            cluster,
+            inbox,
+            lanes: BTreeMap::new(),
+            commands: OWN_COMMANDS,
+            stopping: Stopping::default(),
+        }
     }
 
     /// Waits for the next event, or for the deadline.
@@ -76,6 +89,7 @@ impl Crew {
         };
         match event {
             Some(Event::Interrupted) => Heard::Interrupted,
+            Some(Event::Stop { switch, reply }) => self.stop(switch, reply),
             Some(Event::ChildEnded { lane, pid, how }) => self.child_ended(lane, pid, how),
             Some(Event::Agent(message)) => self.hear(message),
             None => Heard::Nothing,
@@ -101,17 +115,25 @@ impl Crew {
                 }
             }
             Message::Answer { session, agent, answer } => {
+                // Also of an agent whose process is known to have ended by now.
+                if self.stopping.answered(&answer) {
+                    return Heard::Nothing;
+                }
                 match answer.result.filter(|_| self.fleet.is_current(session, &agent)) {
                     Some(result) => Heard::Answered { agent, command: answer.command_id, result },
                     None => Heard::Nothing,
                 }
             }
-            Message::Heartbeat { agent, clock_ahead } => {
+            Message::Heartbeat { agent, clock_ahead, stopped } => {
                 self.fleet.heartbeat(&agent, clock_ahead);
-                Heard::Nothing
+                match stopped {
+                    Some(switch) => self.stopped(&switch),
+                    None => Heard::Nothing,
+                }
             }
             Message::Closed { session, agent } => {
                 if self.fleet.closed(session, &agent) {
+                    self.stopping.lost(&agent);
                     Heard::StreamGone { agent }
                 } else {
                     Heard::Nothing
@@ -141,6 +163,9 @@ impl Crew {
             let finish = v1::Finish { case: Some(case), because };
             self.command(&joined.agent, command::Action::Finish(finish));
         }
+        if let Some(switch) = self.stopping.switch() {
+            self.command(&joined.agent, command::Action::StopInjections(switch));
+        }
         Heard::Joined { agent: joined.agent, holds: joined.holds }
     }
 
@@ -160,6 +185,25 @@ impl Crew {
             self.fleet.dismiss(agent);
         }
         Heard::ChildEnded { lane, agent, how }
+    }
+
+    /// Tells every agent to engage its kill switch.
+    fn stop(&mut self, switch: v1::KillSwitch, reply: oneshot::Sender<v1::StopReport>) -> Heard {
+        let agents: Vec<_> = self.fleet.present().cloned().collect();
+        let told = agents.into_iter().map(|agent| {
+            let command = self.command(&agent, command::Action::StopInjections(switch.clone()));
+            (command, agent)
+        });
+        let waiting = told.collect();
+        self.stopping.ask(self.fleet.run(), waiting, reply);
+        self.stopped(&switch)
+    }
+
+    fn stopped(&mut self, switch: &v1::KillSwitch) -> Heard {
+        match self.stopping.is_news(switch) {
+            true => Heard::Stopped { stopped: stopping::sentence(switch) },
+            false => Heard::Nothing,
+        }
     }
 
     /// Sends a command that the decision core knows nothing of.
@@ -221,6 +265,11 @@ impl Crew {
             if !self.anybody() {
                 break;
             }
+        }
+        // What agents said before they ended may still be on its way.
+        let deadline = clock::now() + Nanos::from(LAST_WORDS);
+        while self.stopping.waits() && clock::now() < deadline {
+            self.next(Some(deadline)).await;
         }
         match &self.cluster {
             Cluster::Local(local) => {

@@ -40,6 +40,8 @@ pub(crate) struct Driver<'a> {
     /// Faults that could not be undone, as sentences.
     pub(crate) not_healed: Vec<String>,
     pub(crate) interruptions: u32,
+    /// The kill switch is engaged, in words.
+    pub(crate) stopped: Option<String>,
 }
 
 impl Driver<'_> {
@@ -93,6 +95,7 @@ impl Driver<'_> {
             Heard::StreamGone { agent } => self.step(Input::StreamGone { agent }).await,
             Heard::ChildEnded { lane, agent, how } => self.child_ended(lane, agent, how).await,
             Heard::Interrupted => self.interrupt().await,
+            Heard::Stopped { stopped } => self.stop(stopped).await,
             Heard::Nothing => self.step(Input::Tick).await,
         }
     }
@@ -130,6 +133,13 @@ impl Driver<'_> {
             _ => "still healing; what was broken is put right before ringbreaker leaves",
         };
         self.progress.warn(text);
+        self.step(Input::Interrupted).await
+    }
+
+    /// No agent takes anything on any more.
+    async fn stop(&mut self, stopped: String) -> Result<bool, Error> {
+        self.progress.warn(&format!("stopping: {stopped}"));
+        self.stopped = Some(stopped);
         self.step(Input::Interrupted).await
     }
 

@@ -55,6 +55,11 @@ impl Fleet {
         Fleet { run: run.to_owned(), lease, agents: BTreeMap::new() }
     }
 
+    /// Id of the run.
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+
     /// Takes an agent in and welcomes it; refuses a second agent of the same name.
     pub(crate) fn join(
         &mut self,

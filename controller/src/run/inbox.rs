@@ -1,6 +1,7 @@
 //! The one queue that everything reaches a run through.
 
-use tokio::sync::mpsc;
+use ringbreaker_proto::v1;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::server::Message;
 
@@ -14,6 +15,8 @@ pub(crate) enum Event {
     Agent(Message),
     /// An agent that we started ended.
     ChildEnded { lane: u32, pid: u32, how: String },
+    /// Somebody engages the kill switch through us; the answer is due when every agent has answered.
+    Stop { switch: v1::KillSwitch, reply: oneshot::Sender<v1::StopReport> },
     /// The user (or the system) wants us to stop.
     Interrupted,
 }

@@ -6,6 +6,7 @@
 //! - [`core`] decides, purely; [`lane`] is its view of an agent; [`driver`] is the event loop;
 //! - [`inbox`] is the one queue into a run; [`fleet`] is the wire's view of the agents, [`crew`] puts
 //!   it together with where they come from; [`muster`] waits for them;
+//! - [`stopping`] is the kill switch, as far as a run has to do with it;
 //! - [`ledger`] is the store, [`progress`] the display, [`closing`] the end.
 
 pub(crate) mod closing;
@@ -25,9 +26,11 @@ pub(crate) mod preflight;
 pub(crate) mod progress;
 #[cfg(test)]
 pub(crate) mod sample;
+pub(crate) mod stopping;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
+use ringbreaker_agent::stop::Switch;
 use ringbreaker_scenarios::units::Nanos;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -54,6 +57,12 @@ use progress::Progress;
 /// Carries a run out, from listening for agents to the exit code.
 pub(crate) async fn start(beginning: Beginning, manner: Manner) -> Result<u8, Error> {
     let began = crate::clock::now();
+    // Agents of ours journal here, and would refuse one by one.
+    if let Some(stopped) = Switch::of(&manner.state).look()
+        && matches!(manner.agents, Agents::Children { .. })
+    {
+        return Err(Expected::Stopped { stopped: stopped.to_string() }.into());
+    }
     let ledger = Ledger::open(&manner.dir).await?;
     let beginning = beginning.check(&ledger).await?;
     let id = beginning.id();
@@ -95,6 +104,8 @@ pub(crate) struct Conduct {
     pub(crate) not_healed: Vec<String>,
     /// The user stopped it.
     pub(crate) interrupted: bool,
+    /// The kill switch did, in words.
+    pub(crate) stopped: Option<String>,
 }
 
 /// Everything that needs agents.
@@ -137,6 +148,7 @@ async fn conduct(
         progress,
         not_healed: Vec::new(),
         interruptions: 0,
+        stopped: None,
     };
     driver.record_impossible(&impossible, &attempts).await?;
     let ran = driver.run().await;
@@ -153,7 +165,7 @@ async fn conduct(
         return Err(error);
     }
     let interrupted = driver.interruptions > 0;
-    Ok(Conduct { id, not_healed: driver.not_healed, interrupted })
+    Ok(Conduct { id, not_healed: driver.not_healed, interrupted, stopped: driver.stopped })
 }
 
 /// The server and the way to end it.

@@ -35,6 +35,7 @@ pub(crate) async fn gather(crew: &mut Crew, wanted: usize) -> Result<Vec<AgentId
         }
         match crew.next(deadline).await {
             Heard::Interrupted => return Err(Expected::InterruptedEarly.into()),
+            Heard::Stopped { stopped } => return Err(Expected::Stopped { stopped }.into()),
             Heard::ChildEnded { lane, how, .. } => start_again(crew, lane, &how)?,
             Heard::Observed { agent, .. } => crew.fleet.acknowledge(&agent),
             _ => {}
@@ -84,6 +85,7 @@ pub(crate) async fn flag_settings(
     while clock::now() < deadline {
         match crew.next(Some(deadline)).await {
             Heard::Interrupted => return Err(Expected::InterruptedEarly.into()),
+            Heard::Stopped { stopped } => return Err(Expected::Stopped { stopped }.into()),
             Heard::Observed { agent, .. } => crew.fleet.acknowledge(&agent),
             Heard::Answered { command, result, .. } if command == asked => {
                 return Ok(sentences(result));

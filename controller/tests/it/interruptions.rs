@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use crate::program::{Place, Running, eventually};
 
 /// Six cases in which a stopped rank is noticed after a second; it stays until the cap.
-const STOP: &str = r#"
+pub(crate) const STOP: &str = r#"
 summary = "one rank of two is stopped"
 repetitions = 6
 case_cap = "4s"
@@ -29,7 +29,7 @@ inject.stop = {}
 "#;
 
 /// A run in which two cases are in flight and at least one is done.
-fn midway(place: &Place) -> (Running, String) {
+pub(crate) fn midway(place: &Place) -> (Running, String) {
     let file = place.scenario("stop.toml", STOP);
     let arguments =
         ["run", file.to_str().unwrap(), "--backend", "host", "--lanes", "2", "--lease", "2s"];
@@ -40,13 +40,13 @@ fn midway(place: &Place) -> (Running, String) {
     (run, id)
 }
 
-fn finished(place: &Place) -> (u64, u64) {
+pub(crate) fn finished(place: &Place) -> (u64, u64) {
     let runs = place.run(&["runs", "--format", "json"]).must_end_with(0).json();
     (runs[0]["planned"].as_u64().unwrap(), runs[0]["finished"].as_u64().unwrap())
 }
 
 /// Finishes the rest and looks at the whole.
-fn must_resume(place: &Place, id: &str) {
+pub(crate) fn must_resume(place: &Place, id: &str) {
     let ended = place.run(&["run", "--resume", id]);
     assert!(matches!(ended.code, Some(0 | 10 | 11)), "{ended:#?}");
     assert_eq!(finished(place), (6, 6), "{ended:#?}");

@@ -6,7 +6,8 @@
 //! - `settings`: the catalogue of settings and its checks;
 //! - `scripted_agent`: `serve` with an agent that a test plays itself, over the real stream;
 //! - `conformance`: the host stand-in against the recordings of real NCCL;
-//! - `whole_runs`, `resources`, `interruptions`: real agents, ranks and faults on the host stand-in.
+//! - `whole_runs`, `resources`, `interruptions`, `stopping`: real agents, ranks and
+//!   faults on the host stand-in.
 
 #![expect(clippy::unwrap_used, reason = "what cannot go on in a test fails it")]
 
@@ -18,4 +19,5 @@ mod program;
 mod resources;
 mod scripted_agent;
 mod settings;
+mod stopping;
 mod whole_runs;
