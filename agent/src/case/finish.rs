@@ -18,7 +18,7 @@ use super::{
     environment::{self, Log},
     equipment,
     history::History,
-    input::Input,
+    input::{Answer, Input},
     life::Life,
     logs,
     mps::Mps,
@@ -35,8 +35,9 @@ use crate::{
 /// How long a killed rank may take to vanish. A driver that gives memory back takes a while.
 const VANISH_WITHIN: Duration = Duration::from_secs(20);
 
-/// Ends a case, whatever state it is in; the answer says whether its history is whole.
-pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), String> {
+/// Ends a case, whatever state it is in. Whether its history is whole, for whoever asked and for those
+/// who asked meanwhile.
+pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> (Result<(), String>, Vec<Answer>) {
     if let Some(faults) = &mut life.faults {
         faults.close_witnesses(life.history);
     }
@@ -47,7 +48,7 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
     }
     // Only now: the context of whoever asks needs memory that a fault may have held.
     let freeing = begin_freeing(&life);
-    let Life { assignment, surroundings, history, site, ranks, mps, faults, .. } = life;
+    let Life { assignment, surroundings, history, site, ranks, mps, faults, also, .. } = life;
     for rank in 0..assignment.world() {
         fetch_log(assignment, rank, &site.nodes, history);
         note_ops(assignment, rank, history);
@@ -79,10 +80,11 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> Result<(), Strin
         clear(assignment);
     }
     history.now(What::Ended { because });
-    match history.lost() {
+    let whole = match history.lost() {
         None => Ok(()),
         Some(error) => Err(format!("the history of {} has a hole: {error}", assignment.case)),
-    }
+    };
+    (whole, also)
 }
 
 /// Waits for the GPU memory of a case that used GPUs, beside what else is to be done.
@@ -143,7 +145,7 @@ fn await_exits(life: &mut Life<'_>) {
                 let by_harness = life.ranks.exited(rank, status);
                 life.history.note(at, Some(rank), What::RankExited { status, by_harness });
             }
-            Ok(Input::Finish(_, again)) => drop(again.send(Err("it is ending already".into()))),
+            Ok(Input::Finish(_, again)) => life.also.push(again),
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 let what = format!("ranks that did not vanish within {VANISH_WITHIN:?} of SIGKILL");

@@ -57,6 +57,8 @@ pub(super) struct Life<'a> {
     pub(super) mps: Option<Mps>,
     /// Armed when all ranks are ready.
     pub(super) faults: Option<Faults>,
+    /// Who else asked for the end while the case was ending.
+    pub(super) also: Vec<Answer>,
     stage: Stage,
     warm: BTreeSet<Rank>,
     /// What carries data, as far as ranks have told.
@@ -116,9 +118,15 @@ pub(super) fn live(
         }
         Stop::Finish(because, asker) => (because, asker, CaseError::EndedEarly.to_string()),
     };
-    let finished = finish::finish(life, because);
+    let (finished, also) = finish::finish(life, because);
+    let late = heard.try_iter().filter_map(|input| match input {
+        Input::Finish(_, again) => Some(again),
+        _ => None,
+    });
+    let again = also.into_iter().chain(late).map(|again| (Some(again), finished.clone()));
     // The first is still there when the ranks were never all ready.
-    LastWords(vec![(prepared, Err(refusal)), (asker, finished)])
+    let words = [(prepared, Err(refusal)), (asker, finished.clone())];
+    LastWords(words.into_iter().chain(again).collect())
 }
 
 /// An asker that went away needs no answer.
@@ -170,6 +178,7 @@ impl<'a> Life<'a> {
             ranks,
             mps,
             faults: None,
+            also: Vec::new(),
             stage,
             warm,
             transports: Transports::default(),

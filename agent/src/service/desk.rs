@@ -23,6 +23,8 @@ use crate::{
 
 /// Results that wait to be taken.
 const RESULTS: usize = 64;
+/// Why a command was not carried out.
+const UNHEARD: &str = "the case ended before it was answered";
 /// How long a case may take to heal when the kill switch is engaged.
 const HEALED_WITHIN: Duration = Duration::from_secs(60);
 
@@ -172,7 +174,17 @@ impl Desk {
     fn finish_any(&mut self, command: u64, because: EndReason) {
         match self.case.clone().filter(|case| !case.is_over()) {
             Some(case) => {
-                let answer = self.answer_to(command);
+                let (answer, ended) = oneshot::channel();
+                let (ending, results) = (Arc::clone(&case), self.to_results.clone());
+                tokio::spawn(async move {
+                    let outcome = match ended.await {
+                        Ok(Err(reason)) => refused(reason),
+                        // It had ended before it heard this.
+                        Err(_) if !ending.is_over() => refused(UNHEARD.to_owned()),
+                        Ok(Ok(())) | Err(_) => Outcome::Done(v1::Done {}),
+                    };
+                    drop(results.send((command, outcome)).await);
+                });
                 tell(case, move |case| case.finish(because, answer));
             }
             None => self.settle_later(command, Outcome::Done(v1::Done {})),
@@ -235,7 +247,7 @@ impl Desk {
             let outcome = match given.await {
                 Ok(Ok(())) => Outcome::Done(v1::Done {}),
                 Ok(Err(reason)) => refused(reason),
-                Err(_) => refused("the case ended before it was answered".to_owned()),
+                Err(_) => refused(UNHEARD.to_owned()),
             };
             drop(results.send((command, outcome)).await);
         });
