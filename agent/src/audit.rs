@@ -19,7 +19,7 @@ use crate::{
 pub type LeftOver = (Owner, String);
 
 /// What NCCL calls its segments in /dev/shm (NCCL src/misc/shmutils.cc).
-const NCCL_PREFIX: &str = "nccl-";
+pub(crate) const NCCL_PREFIX: &str = "nccl-";
 
 /// What the ranks left on their nodes: shared memory, processes, listening sockets. And ballast of
 /// ours that a fault should have taken along.

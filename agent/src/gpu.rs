@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// What is there on every machine whose NVIDIA driver is loaded.
-const DRIVER: &str = "/dev/nvidiactl";
+pub(crate) const DRIVER: &str = "/dev/nvidiactl";
 /// How long a driver may take to say what is there. Many GPUs that nobody has open take seconds.
 const PROBE_WITHIN: Duration = Duration::from_secs(60);
 /// How long after a case its GPU memory may take to be free.
@@ -105,6 +105,11 @@ fn ask_child(named: &[PathBuf]) -> io::Result<Found> {
         ))
     })?;
     serde_json::from_str(&answer).map_err(io::Error::other)
+}
+
+/// What a program that asks the driver prints; none: it has not ended within this time.
+pub(crate) fn ask(program: &Path, args: &[&str], within: Duration) -> io::Result<Option<String>> {
+    Child::start(program, args.iter().map(Into::into).collect())?.answer(within)
 }
 
 /// A child that asks the driver. Dropping it ends it.

@@ -19,6 +19,7 @@ pub mod fabric;
 pub mod gpu;
 pub mod guard;
 pub mod inject;
+pub mod inventory;
 pub mod journal;
 pub mod lease;
 pub mod node;

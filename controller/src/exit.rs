@@ -9,7 +9,7 @@ pub(crate) const PASS: u8 = 0;
 pub(crate) const INTERNAL: u8 = 1;
 /// The command line or a scenario is invalid. (clap uses the same code.)
 pub(crate) const USAGE: u8 = 2;
-/// At least one case's verdict is `fail`.
+/// At least one case's verdict is `fail`, or `audit` found something.
 pub(crate) const FAIL: u8 = 10;
 /// No case failed, but for at least one the evidence does not suffice.
 pub(crate) const UNKNOWN: u8 = 11;
@@ -27,7 +27,7 @@ pub(crate) const ALL: &[(u8, &str)] = &[
     (PASS, "every verdict is pass"),
     (INTERNAL, "internal error"),
     (USAGE, "the command line or a scenario is invalid"),
-    (FAIL, "at least one verdict is fail"),
+    (FAIL, "at least one verdict is fail; audit: something is left"),
     (UNKNOWN, "no verdict is fail, at least one is unknown"),
     (LACKING, "the environment lacks what was asked for"),
     (NOT_HEALED, "a fault could not be healed"),

@@ -5,11 +5,13 @@
 //!
 //! - [`clock`], [`thread`]: CLOCK_MONOTONIC and the scheduling of one thread;
 //! - [`process`], [`procfs`], [`signal`]: children that die with the agent, and who is who;
+//!   [`census`]: everybody on the machine;
 //! - [`namespace`], [`timens`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
 //! - [`tun`], [`interface`], [`netlink`], [`sysctl`]: its network;
 //! - [`filesystem`], [`fanotify`]: how full a file system is, and who opens files there; [`oom`]: whom the OOM killer takes; [`sockets`],
 //!   [`reuseport`]: who listens, and who gets the connections.
 
+pub mod census;
 pub mod cgroup;
 pub mod clock;
 pub mod fanotify;

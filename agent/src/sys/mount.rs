@@ -6,7 +6,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use ringbreaker_scenarios::units::Bytes;
 
 /// The source that our mounts show.
-const SOURCE: &str = "ringbreaker";
+pub const SOURCE: &str = "ringbreaker";
 
 /// Where mounts of ours are seen by this process: nowhere, unless one has leaked out of a node.
 ///

@@ -76,6 +76,14 @@ pub(crate) enum Command {
     /// Stop every injection on this machine, heal, and allow nothing new until it is released
     #[command(after_help = STOP_EXAMPLES)]
     Stop(StopArgs),
+    /// Tell what of ours, or of dead NCCL jobs, is left on this machine; changes nothing
+    #[command(after_help = AUDIT_NOTES)]
+    Audit {
+        #[command(flatten)]
+        state: StateDir,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
     /// Undo by hand what a dead agent left behind, such as after a reboot
     Recover(StateDir),
     /// Measure collectives by size, as nccl-tests does; subcommands measure ringbreaker itself
@@ -153,6 +161,12 @@ Examples:
 
 Works without any controller: agents watch a file in their state directory. Runs in progress end with
 code 14; `ringbreaker run --resume` finishes them after the release.";
+
+const AUDIT_NOTES: &str = "\
+Looks for journals of dead agents, files nccl-* in /dev/shm that no process has open, helper processes
+and virtual nodes without an agent, cgroups and mounts of dead agents, and processes that hold a GPU
+although their parent is gone. Ends with 0 when nothing is left and with 10 when something is. What
+could not be looked at is said. As root it sees the processes of every user.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:

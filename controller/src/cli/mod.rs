@@ -3,11 +3,12 @@
 //! - [`args`]: what can be typed;
 //! - [`catalogue`]: scenarios, without running them; [`runs`]: stored runs, offline;
 //! - [`node`]: what runs on nodes (agent, rank, guard, recover, probe);
-//! - [`stop`]: the kill switch;
+//! - [`stop`]: the kill switch; [`audit`]: what is left on this machine;
 //! - [`settings`]: what each setting does and what holds here;
 //! - [`documents`]: a run's report in each format.
 
 pub(crate) mod args;
+mod audit;
 mod catalogue;
 pub(crate) mod documents;
 mod node;
@@ -65,6 +66,7 @@ fn dispatch(command: Command) -> Result<u8, Error> {
         Command::ProbeGpu { nccl } => Ok(node::probe_gpu(&nccl)),
         Command::AwaitGpuMemory { wanted } => Ok(node::await_gpu_memory(&wanted)),
         Command::Stop(args) => stop::main(args),
+        Command::Audit { state, format } => audit::main(state, format),
         Command::Recover(state) => node::recover(state),
         Command::Bench(args) => bench::main(&args),
         Command::Probe { nccl, format } => node::probe(&nccl.nccl, format),

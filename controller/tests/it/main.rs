@@ -2,6 +2,7 @@
 //!
 //! - `program`: starts the executable with directories of its own and ends what it started;
 //! - `command_line`: everything that needs no agent;
+//! - `audit`: what is left on the machine;
 //! - `benchmarks`: `bench`, as small as it gets;
 //! - `settings`: the catalogue of settings and its checks;
 //! - `scripted_agent`: `serve` with an agent that a test plays itself, over the real stream;
@@ -11,6 +12,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot go on in a test fails it")]
 
+mod audit;
 mod benchmarks;
 mod command_line;
 mod conformance;

@@ -59,6 +59,22 @@ pub enum CgroupError {
     },
 }
 
+/// Every group of ours, whoever made it, below the mounted hierarchies.
+pub fn ours() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut unseen = place::mounts();
+    while let Some(directory) = unseen.pop() {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            match entry.file_name().to_string_lossy().starts_with(PREFIX) {
+                true => found.push(entry.path()),
+                false => unseen.push(entry.path()),
+            }
+        }
+    }
+    found
+}
+
 impl Cgroup {
     /// Makes the group `ringbreaker-NAME`.
     ///

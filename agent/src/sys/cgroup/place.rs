@@ -46,6 +46,13 @@ pub(super) fn find() -> Result<Place, CgroupError> {
     place_in_v2(v2)
 }
 
+/// Where hierarchies with groups of ours can be mounted.
+pub(super) fn mounts() -> Vec<PathBuf> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let all = hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+    all.into_iter().map(|hierarchy| hierarchy.mount).collect()
+}
+
 /// The nearest group from our own upwards that hands memory to its children; as the last resort the
 /// topmost one is asked to.
 fn place_in_v2(v2: &Hierarchy) -> Result<Place, CgroupError> {
