@@ -22,6 +22,7 @@ pub mod inject;
 pub mod inventory;
 pub mod journal;
 pub mod lease;
+pub mod log_pipe;
 pub mod node;
 pub mod presence;
 pub mod probe;

@@ -98,7 +98,7 @@ impl Ground {
     /// Whether a kind is possible here, or why not.
     fn possible(&self, kind: &str) -> Result<(), String> {
         match kind {
-            "kill" | "stop" => Ok(()),
+            "kill" | "stop" | "slow_log" => Ok(()),
             "take_port" | "mute_listener" | "exhaust_ports" | "narrow_ports" | "limit_shm"
             | "fill_shm" | "shift_clock" | "exhaust_shm_inodes" | "read_only_shm" | "stale_shm"
             | "fill_storage" | "read_only_storage" | "delay" | "loss" | "rate" | "partition" => {
@@ -189,8 +189,10 @@ mod tests {
             ["limit_memory", "press_page_cache", "slow_storage"]
         );
         let plain = impossible(ground(Isolation::Plain, false, false));
-        assert_eq!(plain.len(), FaultKind::NAMES.len() - 2, "{plain:?}");
-        assert!(!plain.contains(&"kill") && !plain.contains(&"stop"));
+        assert_eq!(plain.len(), FaultKind::NAMES.len() - 3, "{plain:?}");
+        for kind in ["kill", "stop", "slow_log"] {
+            assert!(!plain.contains(&kind), "{kind}");
+        }
     }
 
     #[test]

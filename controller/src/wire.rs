@@ -220,6 +220,7 @@ fn kind(kind: &FaultKind) -> v1::fault::Kind {
             Kind::ReadOnlyStorage(v1::ReadOnlyStorage {})
         }
         FaultKind::SlowStorage(fault) => Kind::SlowStorage(kinds::slow_storage(fault)),
+        FaultKind::SlowLog(fault) => Kind::SlowLog(kinds::slow_log(fault)),
         FaultKind::Delay(Delay { by, jitter }) => {
             Kind::Delay(v1::Delay { by_ns: by.0, jitter_ns: jitter.0 })
         }

@@ -4,7 +4,7 @@ use ringbreaker_scenarios::{
     fault::{
         Delay, ExhaustPorts, ExhaustShmInodes, FillShm, FillStorage, FragmentGpuMemory,
         HoldGpuMemory, Kill, LimitMemory, LimitShm, Loss, MuteListener, NarrowPorts, Partition,
-        PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage, ShiftClock, Signal,
+        PortRole, PressPageCache, Rate, ReadOnlyShm, ReadOnlyStorage, ShiftClock, Signal, SlowLog,
         SlowStorage, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
@@ -156,6 +156,7 @@ fn memory_clock_and_storage() -> Pairs {
             FaultKind::SlowStorage(SlowStorage { by: Nanos(6) }),
             Kind::SlowStorage(v1::SlowStorage { by_ns: 6 }),
         ),
+        (FaultKind::SlowLog(SlowLog { rate: six }), Kind::SlowLog(v1::SlowLog { rate_bytes: 6 })),
     ]
 }
 

@@ -118,7 +118,8 @@ const fn touches(kind: &FaultKind) -> Touches {
         | FaultKind::NarrowPorts(_)
         | FaultKind::FillStorage(_)
         | FaultKind::ReadOnlyStorage(_)
-        | FaultKind::SlowStorage(_) => Touches::Everybody,
+        | FaultKind::SlowStorage(_)
+        | FaultKind::SlowLog(_) => Touches::Everybody,
         FaultKind::LimitShm(_)
         | FaultKind::FillShm(_)
         | FaultKind::ExhaustShmInodes(_)

@@ -54,6 +54,7 @@ const ALL: &[Shipped] = shipped![
     "clock-shift",
     "checkpoint-storage",
     "log-storage",
+    "log-stalled",
     "delay",
     "loss",
     "rate",

@@ -80,6 +80,13 @@ impl Assignment {
         self.faults.iter().filter(on_storage).any(|fault| fault.target.nodes.contains(&node))
     }
 
+    /// Whether a rank logs into a pipe, because a fault is to act on it.
+    pub fn pipes_log(&self, rank: Rank) -> bool {
+        self.faults.iter().any(|fault| {
+            matches!(fault.kind, FaultKind::SlowLog(_)) && fault.target.ranks.contains(&rank)
+        })
+    }
+
     /// Whether anybody writes to the storage of a node.
     pub fn uses_storage(&self, node: Node) -> bool {
         self.workload.checkpoint.is_some() || self.stores_apart(node)

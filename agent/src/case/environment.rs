@@ -35,12 +35,13 @@ pub(super) fn environment(
     }
     let node = assignment.node_of(rank);
     let apart = assignment.stores_apart(node);
-    if assignment.backend == Backend::Nccl || apart {
-        let directory = match apart {
-            true => &storage_path(&assignment.directory, node),
-            false => &assignment.directory,
+    let piped = assignment.pipes_log(rank);
+    if assignment.backend == Backend::Nccl || apart || piped {
+        let log = match (piped, apart) {
+            (true, _) => pipe_path(&assignment.directory, rank),
+            (false, true) => log_path(&storage_path(&assignment.directory, node), rank, Log::Nccl),
+            (false, false) => log_path(&assignment.directory, rank, Log::Nccl),
         };
-        let log = log_path(directory, rank, Log::Nccl);
         set("NCCL_DEBUG_FILE", log.to_string_lossy().into_owned());
         // Which transport was chosen is said at this level only.
         set("NCCL_DEBUG", "INFO".to_owned());
@@ -80,6 +81,11 @@ pub(super) fn log_path(directory: &Path, rank: Rank, log: Log) -> std::path::Pat
         Log::Own => format!("rank{rank}.log"),
         Log::Nccl => format!("rank{rank}.nccl.log"),
     })
+}
+
+/// The pipe that NCCL's log of a rank goes through, where it does.
+pub(super) fn pipe_path(directory: &Path, rank: Rank) -> PathBuf {
+    directory.join(format!("rank{rank}.nccl.pipe"))
 }
 
 /// Where ranks of a node write what outlives them: checkpoints, and NCCL's log where a fault of storage

@@ -48,7 +48,11 @@ pub(super) fn finish(mut life: Life<'_>, because: EndReason) -> (Result<(), Stri
     }
     // Only now: the context of whoever asks needs memory that a fault may have held.
     let freeing = begin_freeing(&life);
-    let Life { assignment, surroundings, history, site, ranks, mps, faults, also, .. } = life;
+    let Life {
+        assignment, surroundings, history, site, ranks, mps, faults, log_pipes, also, ..
+    } = life;
+    // What is still in them belongs to the logs.
+    log_pipes.values().for_each(|pipe| pipe.end());
     for rank in 0..assignment.world() {
         fetch_log(assignment, rank, &site.nodes, history);
         note_ops(assignment, rank, history);

@@ -1,7 +1,7 @@
 //! The thread of a case: what it hears, in order, until it ends.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     sync::{
         Arc,
@@ -35,6 +35,7 @@ use super::{
 };
 use crate::{
     inject::Ground,
+    log_pipe::LogPipe,
     rank::protocol::{FromRank, ToRank},
     sys::clock,
 };
@@ -55,6 +56,8 @@ pub(super) struct Life<'a> {
     pub(super) ranks: Ranks,
     /// The MPS server of this case, if it has one.
     pub(super) mps: Option<Mps>,
+    /// The pipes that logs go through.
+    pub(super) log_pipes: BTreeMap<Rank, Arc<LogPipe>>,
     /// Armed when all ranks are ready.
     pub(super) faults: Option<Faults>,
     /// Who else asked for the end while the case was ending.
@@ -156,6 +159,13 @@ impl<'a> Life<'a> {
             isolation: surroundings.isolation,
             nodes: site.addresses(),
         });
+        let log_pipes = match make_pipes(assignment) {
+            Ok(pipes) => pipes,
+            Err(error) => {
+                site.abandon();
+                return Err(error);
+            }
+        };
         let started = start_ranks(assignment, surroundings, &site, &mut equipment, to_self);
         let (ranks, mps) = match started {
             Ok(started) => started,
@@ -177,6 +187,7 @@ impl<'a> Life<'a> {
             site,
             ranks,
             mps,
+            log_pipes,
             faults: None,
             also: Vec::new(),
             stage,
@@ -308,6 +319,7 @@ impl<'a> Life<'a> {
             self.assignment.cluster.rendezvous_port,
             self.assignment.directory.clone(),
         )
+        .with_log_pipes(self.log_pipes.clone())
         .with_gpus(equipment::gpus_by_rank(self.assignment, self.surroundings.gpus));
         let Surroundings { journal, switch, .. } = self.surroundings;
         Faults::arm(&self.assignment.faults, &ground, Arc::clone(journal), switch.clone())
@@ -371,6 +383,18 @@ impl<'a> Life<'a> {
             faults.feed(input, self.history);
         }
     }
+}
+
+/// Before the ranks, which open them when they start.
+fn make_pipes(assignment: &Assignment) -> Result<BTreeMap<Rank, Arc<LogPipe>>, CaseError> {
+    let piped = (0..assignment.world()).filter(|rank| assignment.pipes_log(*rank));
+    let make = |rank| {
+        let path = environment::pipe_path(&assignment.directory, rank);
+        let log = environment::log_path(&assignment.directory, rank, Log::Nccl);
+        let pipe = LogPipe::make(&path, &log).map_err(CaseError::file("create", &path))?;
+        Ok((rank, Arc::new(pipe)))
+    };
+    piped.map(make).collect()
 }
 
 /// Starts the ranks, and their MPS server before them where one is asked for.

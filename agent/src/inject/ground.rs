@@ -13,7 +13,7 @@ use ringbreaker_scenarios::{
 };
 
 use super::{InjectError, Links, RankProcess, layers::Layers, memory::Limit, volume::Volume};
-use crate::{fabric::Fabric, node::VirtualNode, program};
+use crate::{fabric::Fabric, log_pipe::LogPipe, node::VirtualNode, program};
 
 /// The case, as injectors see it. Cheap to clone; every clone shares the nodes.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub struct Ground {
     pub(super) directory: PathBuf,
     program: Option<PathBuf>,
     gpus: BTreeMap<Rank, u32>,
+    /// The pipes that logs of ranks go through.
+    pub(super) log_pipes: BTreeMap<Rank, Arc<LogPipe>>,
     /// The memory limits of ranks' cgroups, as faults change them.
     pub(super) memory_limits: Layers<Rank, Limit>,
     /// The ranges of automatic ports of nodes.
@@ -77,6 +79,7 @@ impl Ground {
             directory,
             program: None,
             gpus: BTreeMap::new(),
+            log_pipes: BTreeMap::new(),
             memory_limits: Layers::default(),
             port_ranges: Layers::default(),
             covers: Layers::default(),
@@ -95,6 +98,13 @@ impl Ground {
     #[must_use]
     pub fn with_gpus(mut self, gpus: BTreeMap<Rank, u32>) -> Ground {
         self.gpus = gpus;
+        self
+    }
+
+    /// Says which ranks log into a pipe; without, faults of logs are refused.
+    #[must_use]
+    pub fn with_log_pipes(mut self, pipes: BTreeMap<Rank, Arc<LogPipe>>) -> Ground {
+        self.log_pipes = pipes;
         self
     }
 

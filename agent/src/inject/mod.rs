@@ -93,6 +93,7 @@ pub fn injector(plan: &FaultPlan, ground: &Ground) -> Result<Box<dyn Injector>, 
             Box::new(ReadOnly::new(name, Volume::Storage, nodes()?, ground, plan.id))
         }
         FaultKind::SlowStorage(fault) => Box::new(storage::Slow::new(fault, nodes()?)),
+        FaultKind::SlowLog(fault) => Box::new(storage::SlowedLog::new(fault, &ranks()?, ground)?),
         FaultKind::ShiftClock(fault) => Box::new(clock::Shifted::new(fault, ranks()?)),
         FaultKind::Delay(fault) => shaped(network::Effect::delay(fault))?,
         FaultKind::Loss(fault) => shaped(network::Effect::loss(fault))?,

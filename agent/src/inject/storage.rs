@@ -1,11 +1,24 @@
 //! Faults of storage alone. What it shares with /dev/shm is in [`super::volume`].
 
-use ringbreaker_scenarios::{fault::SlowStorage, units::Nanos};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
-use super::{InjectError, Injector, ground::Targets, volume::Volume};
+use ringbreaker_scenarios::{
+    fault::{SlowLog, SlowStorage},
+    units::{Bytes, Nanos},
+};
+
+use super::{Ground, InjectError, Injector, RankProcess, ground::Targets, volume::Volume};
 use crate::{
     journal::Undo,
-    sys::fanotify::{Held, HeldOpens},
+    log_pipe::LogPipe,
+    sys::{
+        fanotify::{Held, HeldOpens},
+        procfs,
+    },
 };
 
 const FAULT: &str = "slow_storage";
@@ -58,6 +71,89 @@ impl Injector for Slow {
     fn heal(&mut self) -> Result<(), InjectError> {
         // Lets everybody through who waits.
         self.holders.clear();
+        Ok(())
+    }
+}
+
+const LOG: &str = "slow_log";
+/// A line of NCCL's log is no longer than this: with less room left its writer waits.
+const LINE: usize = 256;
+/// How long a pipe from which everything is taken may still be full.
+const EMPTY_WITHIN: Duration = Duration::from_secs(2);
+
+/// What some ranks log is taken slowly from the pipe through which it goes. Pipe and ranks end with the
+/// agent.
+///
+/// Witness: the kernel shows that a thread of the rank waits to write to a pipe, or that the pipe has no
+/// room for another line. (A pipe of one page has room only until its page was written to the end, and
+/// then again when all of it was taken: how full it is does not tell everything.)
+pub(super) struct SlowedLog {
+    rate: Bytes,
+    pipes: Vec<(RankProcess, Arc<LogPipe>)>,
+}
+
+impl SlowedLog {
+    /// Takes everything yet.
+    pub(super) fn new(
+        fault: &SlowLog,
+        ranks: &[RankProcess],
+        ground: &Ground,
+    ) -> Result<SlowedLog, InjectError> {
+        let find = |rank: &RankProcess| {
+            let pipe = ground.log_pipes.get(&rank.rank).map(Arc::clone);
+            let reason = format!("the log of rank {} goes to no pipe", rank.rank);
+            let pipe = pipe.ok_or_else(|| InjectError::not_possible(LOG, reason))?;
+            Ok((*rank, pipe))
+        };
+        let pipes = ranks.iter().map(find).collect::<Result<_, InjectError>>()?;
+        Ok(SlowedLog { rate: fault.rate, pipes })
+    }
+}
+
+impl Injector for SlowedLog {
+    fn undo(&self) -> Vec<Undo> {
+        Vec::new()
+    }
+
+    fn inject(&mut self) -> Result<(), InjectError> {
+        self.pipes.iter().for_each(|(_, pipe)| pipe.limit(Some(self.rate.0)));
+        Ok(())
+    }
+
+    fn witness(&mut self) -> Option<String> {
+        let mut seen = Vec::new();
+        for (rank, pipe) in &self.pipes {
+            let RankProcess { rank, pid, .. } = rank;
+            let (waiting, capacity) = pipe.fill().ok()?;
+            if waiting > 0 && procfs::waits_in(*pid, "pipe_write") {
+                seen.push(format!("a thread of rank {rank} waits to write to its log pipe"));
+            } else if waiting + LINE > capacity {
+                seen.push(format!(
+                    "{waiting} of {capacity} bytes wait in the log pipe of rank {rank}"
+                ));
+            } else {
+                return None;
+            }
+        }
+        Some(seen.join(", "))
+    }
+
+    fn heal(&mut self) -> Result<(), InjectError> {
+        self.pipes.iter().for_each(|(_, pipe)| pipe.limit(None));
+        for (rank, pipe) in &self.pipes {
+            let deadline = Instant::now() + EMPTY_WITHIN;
+            let is_full = || {
+                let fill = pipe.fill().map_err(InjectError::step(LOG, "look at a pipe"));
+                fill.map(|(waiting, capacity)| waiting + LINE > capacity)
+            };
+            while is_full()? {
+                if Instant::now() > deadline {
+                    let found = format!("a full pipe of the log of rank {}", rank.rank);
+                    return Err(InjectError::still_there(LOG, found));
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         Ok(())
     }
 }

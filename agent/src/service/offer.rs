@@ -15,7 +15,8 @@ pub(super) struct Offer {
 }
 
 /// Kinds of fault that only processes carry, so that they need no isolation.
-const WITHOUT_ISOLATION: &[&str] = &["kill", "stop", "hold_gpu_memory", "fragment_gpu_memory"];
+const WITHOUT_ISOLATION: &[&str] =
+    &["kill", "stop", "slow_log", "hold_gpu_memory", "fragment_gpu_memory"];
 
 /// Looks at this machine. `wanted` may be less isolation than it has, not more.
 pub(super) fn offer(nccl: &[PathBuf], wanted: Option<Isolation>) -> Result<Offer, ServiceError> {

@@ -8,13 +8,14 @@
 //!   [`census`]: everybody on the machine;
 //! - [`namespace`], [`timens`], [`mount`], [`userns`], [`cgroup`]: what a virtual node is made of;
 //! - [`tun`], [`interface`], [`netlink`], [`sysctl`]: its network;
-//! - [`filesystem`], [`fanotify`]: how full a file system is, and who opens files there; [`oom`]: whom the OOM killer takes; [`sockets`],
+//! - [`filesystem`], [`fanotify`], [`fifo`]: how full a file system is, and who opens files there; [`oom`]: whom the OOM killer takes; [`sockets`],
 //!   [`reuseport`]: who listens, and who gets the connections.
 
 pub mod census;
 pub mod cgroup;
 pub mod clock;
 pub mod fanotify;
+pub mod fifo;
 pub mod filesystem;
 pub mod interface;
 pub mod mount;

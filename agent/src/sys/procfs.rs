@@ -39,6 +39,16 @@ pub fn has_open(pid: u32, path: &Path) -> bool {
     }
 }
 
+/// Whether a thread of a process waits in a function of the kernel whose name contains `function`
+/// (proc_pid_wchan(5)). Also false where we may not look, and when the process is gone.
+pub fn waits_in(pid: u32, function: &str) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let waits = |path: std::path::PathBuf| {
+        fs::read_to_string(path.join("wchan")).is_ok_and(|found| found.contains(function))
+    };
+    threads.flatten().any(|thread| waits(thread.path()))
+}
+
 /// How much memory the machine has.
 ///
 /// # Errors

@@ -86,6 +86,7 @@ fn kind(message: Kind) -> Result<FaultKind, WireError> {
             FaultKind::ReadOnlyStorage(ReadOnlyStorage {})
         }
         Kind::SlowStorage(storage) => FaultKind::SlowStorage(kinds::slow_storage(&storage)),
+        Kind::SlowLog(log) => FaultKind::SlowLog(kinds::slow_log(&log)),
         Kind::Delay(v1::Delay { by_ns, jitter_ns }) => {
             FaultKind::Delay(Delay { by: Nanos(by_ns), jitter: Nanos(jitter_ns) })
         }

@@ -5,7 +5,7 @@ use ringbreaker_scenarios::{
     fault::{
         ExhaustPorts, ExhaustShmInodes, FillShm, FillStorage, FragmentGpuMemory, HoldGpuMemory,
         LimitMemory, LimitShm, MuteListener, NarrowPorts, PortRole, PressPageCache, ShiftClock,
-        SlowStorage, StaleShm, TakePort,
+        SlowLog, SlowStorage, StaleShm, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -88,4 +88,8 @@ pub(super) fn fill_storage(message: &v1::FillStorage) -> FillStorage {
 
 pub(super) fn slow_storage(message: &v1::SlowStorage) -> SlowStorage {
     SlowStorage { by: Nanos(message.by_ns) }
+}
+
+pub(super) fn slow_log(message: &v1::SlowLog) -> SlowLog {
+    SlowLog { rate: Bytes(message.rate_bytes) }
 }

@@ -18,6 +18,7 @@ use ringbreaker_agent::{
     guard::Guard,
     inject::{self, Ground, RankProcess},
     journal::{Journal, Undo},
+    log_pipe::LogPipe,
     node::{self, NodeSpec, VirtualNode},
     recover,
     sys::{
@@ -79,6 +80,9 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
 
     let calling = Arc::clone(&nodes);
     let ground = Ground::new(nodes, Some(fabric), ranks.clone(), Some(4700), directory.to_owned());
+    let pipe = directory.join("log-pipe");
+    let log = Arc::new(LogPipe::make(&pipe, &directory.join("log"))?);
+    let ground = ground.with_log_pipes([(0, log)].into());
     let mut injector = inject::injector(&plan, &ground)?;
     let undos = injector.undo();
     for undo in &undos {
@@ -88,6 +92,7 @@ fn run(directory: &Path, plan: &str) -> Result<(), Box<dyn Error>> {
     // Some faults are felt by callers alone.
     let _caller = call(&calling);
     let _opener = open(&calling);
+    let _writer = Command::new(std::env::current_exe()?).arg("write").arg(&pipe).spawn()?;
     let deadline = Instant::now() + PATIENCE;
     let evidence = loop {
         match injector.witness() {

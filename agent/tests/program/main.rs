@@ -31,6 +31,13 @@ fn main() {
         ["leave-under-watch", nccl] => leaver::play(Path::new(nccl)),
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
         ["open", file] => i32::from(std::fs::File::create(file).is_err()),
+        ["write", file] => {
+            let written = std::fs::OpenOptions::new()
+                .append(true)
+                .open(file)
+                .and_then(|mut file| std::io::Write::write_all(&mut file, &[b'x'; 100_000]));
+            i32::from(written.is_err())
+        }
         ["tell-clock"] => {
             println!("{}", ringbreaker_agent::sys::clock::now().0);
             0

@@ -4,7 +4,7 @@ use ringbreaker_proto::v1;
 use ringbreaker_scenarios::fault::{
     ExhaustPorts, ExhaustShmInodes, FillShm, FillStorage, FragmentGpuMemory, HoldGpuMemory,
     LimitMemory, LimitShm, MuteListener, NarrowPorts, PortRole, PressPageCache, ShiftClock,
-    SlowStorage, StaleShm, TakePort,
+    SlowLog, SlowStorage, StaleShm, TakePort,
 };
 
 pub(super) fn take_port(TakePort { port, role }: &TakePort) -> v1::TakePort {
@@ -73,4 +73,8 @@ pub(super) fn fill_storage(FillStorage { leave }: &FillStorage) -> v1::FillStora
 
 pub(super) fn slow_storage(SlowStorage { by }: &SlowStorage) -> v1::SlowStorage {
     v1::SlowStorage { by_ns: by.0 }
+}
+
+pub(super) fn slow_log(SlowLog { rate }: &SlowLog) -> v1::SlowLog {
+    v1::SlowLog { rate_bytes: rate.0 }
 }

@@ -19,7 +19,7 @@ pub use network::{Delay, Loss, Partition, Rate};
 pub use port::{ExhaustPorts, MuteListener, NarrowPorts, PortRole, TakePort};
 pub use process::{Kill, Signal, Stop};
 pub use shm::{ExhaustShmInodes, FillShm, LimitShm, ReadOnlyShm, StaleShm};
-pub use storage::{FillStorage, ReadOnlyStorage, SlowStorage};
+pub use storage::{FillStorage, ReadOnlyStorage, SlowLog, SlowStorage};
 
 /// A kind of fault with its parameters. Externally tagged, as in `inject.kill = { ... }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +63,8 @@ pub enum FaultKind {
     ReadOnlyStorage(ReadOnlyStorage),
     /// What ranks write to is slow.
     SlowStorage(SlowStorage),
+    /// What a rank logs is taken too slowly.
+    SlowLog(SlowLog),
     /// Packets of a link arrive late.
     Delay(Delay),
     /// Packets of a link are lost.
@@ -96,6 +98,7 @@ impl FaultKind {
             FaultKind::FillStorage(_) => "fill_storage",
             FaultKind::ReadOnlyStorage(_) => "read_only_storage",
             FaultKind::SlowStorage(_) => "slow_storage",
+            FaultKind::SlowLog(_) => "slow_log",
             FaultKind::Delay(_) => "delay",
             FaultKind::Loss(_) => "loss",
             FaultKind::Rate(_) => "rate",
@@ -124,6 +127,7 @@ impl FaultKind {
         "fill_storage",
         "read_only_storage",
         "slow_storage",
+        "slow_log",
         "delay",
         "loss",
         "rate",
@@ -145,6 +149,7 @@ impl FaultKind {
                 "take the read-only mount away"
             }
             FaultKind::SlowStorage(_) => "let everybody through",
+            FaultKind::SlowLog(_) => "take everything",
             FaultKind::StaleShm(_) => "remove the files",
             FaultKind::LimitMemory(_) | FaultKind::PressPageCache(_) => {
                 "end the helper, lift the limit"
@@ -165,7 +170,8 @@ impl FaultKind {
             | FaultKind::Stop(_)
             | FaultKind::LimitMemory(_)
             | FaultKind::PressPageCache(_)
-            | FaultKind::ShiftClock(_) => ActsOn::Ranks,
+            | FaultKind::ShiftClock(_)
+            | FaultKind::SlowLog(_) => ActsOn::Ranks,
             FaultKind::TakePort(_)
             | FaultKind::MuteListener(_)
             | FaultKind::ExhaustPorts(_)

@@ -29,3 +29,14 @@ pub struct SlowStorage {
     #[schemars(schema_with = "crate::schema::duration")]
     pub by: Nanos,
 }
+
+/// What the rank logs as NCCL goes through a pipe of one page, from which only so much a second is taken:
+/// a log on storage that does not keep up, or has stopped. A line that does not fit makes its writer wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SlowLog {
+    /// How much is taken a second, such as `"1 KiB"`. Default: nothing at all.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::schema::size")]
+    pub rate: Bytes,
+}

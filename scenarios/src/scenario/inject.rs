@@ -12,7 +12,7 @@ use super::{
 use crate::{
     fault::{
         Delay, FaultKind, FillShm, FillStorage, HoldGpuMemory, Kill, Loss, Partition, Rate,
-        ReadOnlyShm, ReadOnlyStorage, Signal, SlowStorage, Stop,
+        ReadOnlyShm, ReadOnlyStorage, Signal, SlowLog, SlowStorage, Stop,
     },
     nearest,
     problem::Collector,
@@ -64,6 +64,10 @@ pub(super) fn kind(t: Table<'_, '_>, c: &mut Collector<'_>) -> Option<FaultKind>
             let by = t.required("by", "by = \"2s\"", c);
             let by = by.and_then(|v| value::positive_duration(v, c));
             by.map(|by| FaultKind::SlowStorage(SlowStorage { by }))
+        }
+        "slow_log" => {
+            let rate = t.optional("rate").map_or(Some(Bytes(0)), |v| value::size(v, c));
+            rate.map(|rate| FaultKind::SlowLog(SlowLog { rate }))
         }
         "shift_clock" => clock::shift(&mut t, c).map(FaultKind::ShiftClock),
         "delay" => delay(&mut t, c).map(FaultKind::Delay),

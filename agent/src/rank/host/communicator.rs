@@ -231,6 +231,7 @@ impl Communicator for HostCommunicator {
 
     fn enqueue(&self, op: &Op) -> Result<Handover, CallError> {
         let Place { rank, world, .. } = self.shared.place;
+        self.shared.log.operation(op);
         let (to, from) = partners(op.collective, rank, world);
         let connected = lock(&self.shared.segment).is_some()
             && lock(&self.shared.peers).as_ref().is_some_and(|peers| peers.has(&to, &from));

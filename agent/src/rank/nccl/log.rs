@@ -11,6 +11,10 @@ pub(super) fn transport() -> Option<String> {
     let name = env::var("NCCL_DEBUG_FILE").ok()?;
     let host = uname().ok().map(|name| name.nodename().to_string_lossy().into_owned());
     let path = expand(&name, host.as_deref().unwrap_or_default(), process::id());
+    // Reading a pipe would take the lines from whoever keeps them.
+    if !fs::metadata(&path).ok()?.is_file() {
+        return None;
+    }
     // A log may hold anything; only what is text counts.
     named(&String::from_utf8_lossy(&fs::read(path).ok()?))
 }

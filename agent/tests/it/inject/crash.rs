@@ -20,7 +20,7 @@ use ringbreaker_scenarios::{
     fault::{
         Delay, ExhaustPorts, ExhaustShmInodes, FaultKind, FillShm, FillStorage, Kill, LimitMemory,
         LimitShm, Loss, MuteListener, NarrowPorts, Partition, PressPageCache, Rate, ReadOnlyShm,
-        ReadOnlyStorage, ShiftClock, SlowStorage, StaleShm, Stop, TakePort,
+        ReadOnlyStorage, ShiftClock, SlowLog, SlowStorage, StaleShm, Stop, TakePort,
     },
     units::{Bytes, Nanos},
 };
@@ -161,6 +161,7 @@ fn kinds() -> Vec<(FaultKind, Target)> {
         (FaultKind::FillStorage(FillStorage { leave: Bytes(0) }), node(0)),
         (FaultKind::ReadOnlyStorage(ReadOnlyStorage {}), node(0)),
         (FaultKind::SlowStorage(SlowStorage { by: Nanos::from_millis(100) }), node(0)),
+        (FaultKind::SlowLog(SlowLog { rate: Bytes(0) }), rank(0)),
         (FaultKind::Delay(delay), link(0, 1)),
         (FaultKind::Loss(Loss { percent: 50.0 }), link(0, 1)),
         (FaultKind::Rate(Rate { mbit: 0.1 }), link(0, 1)),

@@ -4,17 +4,22 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::PathBuf,
+    process::Command,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use ringbreaker_agent::inject::InjectError;
+use ringbreaker_agent::{
+    inject::{self, InjectError},
+    log_pipe::LogPipe,
+};
 use ringbreaker_scenarios::{
     event::Isolation,
-    fault::{FaultKind, FillStorage, ReadOnlyStorage, SlowStorage},
+    fault::{FaultKind, FillStorage, ReadOnlyStorage, SlowLog, SlowStorage},
     units::{Bytes, Nanos},
 };
 
-use super::rig::{PATIENCE, PROGRAM, Rig, can_isolate, isolation, node, within};
+use super::rig::{PATIENCE, PROGRAM, Rig, can_isolate, isolation, node, plan, rank, within};
 
 const MIB: u64 = 1 << 20;
 
@@ -86,7 +91,7 @@ fn opening(rig: &Rig, on: usize) -> Duration {
     let path = path(rig, on, "rank0.checkpoint");
     rig.inside(on, || {
         let begun = Instant::now();
-        let program = std::process::Command::new(PROGRAM).arg("open").arg(&path).status().unwrap();
+        let program = Command::new(PROGRAM).arg("open").arg(&path).status().unwrap();
         assert!(program.success());
         begun.elapsed()
     })
@@ -116,11 +121,36 @@ fn slow_storage_holds_up_every_open_for_its_time_until_healed() {
     assert!(evidence.contains("holds up process"), "{evidence}");
     // Healing lets those through who wait, and nobody waits afterwards.
     let path = path(&rig, 0, "rank0.checkpoint");
-    let mut waiting = rig
-        .inside(0, || std::process::Command::new(PROGRAM).arg("open").arg(&path).spawn().unwrap());
+    let mut waiting =
+        rig.inside(0, || Command::new(PROGRAM).arg("open").arg(&path).spawn().unwrap());
     injector.heal().unwrap();
     assert!(waiting.wait().unwrap().success());
     injector.heal().unwrap();
     opening(&rig, 0);
     assert!(injector.witness().is_none(), "it is over");
+}
+
+#[test]
+fn slow_log_makes_its_writer_wait_until_healed_and_loses_nothing() {
+    let rig = Rig::small();
+    let directory = tempfile::tempdir().unwrap();
+    let (path, log) = (directory.path().join("pipe"), directory.path().join("log"));
+    let pipe = Arc::new(LogPipe::make(&path, &log).unwrap());
+    let ground = rig.ground.clone().with_log_pipes([(0, Arc::clone(&pipe))].into());
+    let fault = || FaultKind::SlowLog(SlowLog { rate: Bytes(0) });
+    let mut injector = inject::injector(&plan(fault(), rank(0)), &ground).unwrap();
+    injector.inject().unwrap();
+    assert_eq!(injector.witness(), None, "nobody has written anything yet");
+    let mut writer = Command::new(PROGRAM).arg("write").arg(&path).spawn().unwrap();
+    let evidence = within(PATIENCE, || injector.witness()).unwrap();
+    assert!(evidence.contains("4096 bytes wait in the log pipe of rank 0"), "{evidence}");
+    assert!(writer.try_wait().unwrap().is_none(), "the writer does not wait");
+    injector.heal().unwrap();
+    assert!(writer.wait().unwrap().success());
+    injector.heal().unwrap();
+    pipe.end();
+    assert_eq!(fs::metadata(&log).unwrap().len(), 100_000);
+
+    let error = rig.injector(fault(), rank(1)).err().unwrap();
+    assert!(error.to_string().contains("goes to no pipe"), "{error}");
 }
