@@ -10,6 +10,14 @@ use std::{env, path::Path, process::exit};
 
 use ringbreaker_agent::{guard, inject::memory, node, sys::userns};
 
+/// For parts that a fault may hold up for ever: nobody waits for them.
+fn end_with_parent() {
+    let tied = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    if tied.is_err() || nix::unistd::getppid().as_raw() == 1 {
+        exit(1);
+    }
+}
+
 fn main() {
     let args: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -30,8 +38,12 @@ fn main() {
         }
         ["leave-under-watch", nccl] => leaver::play(Path::new(nccl)),
         ["rank", "--spec", file] => ringbreaker_agent::rank::main(Path::new(file)),
-        ["open", file] => i32::from(std::fs::File::create(file).is_err()),
+        ["open", file] => {
+            end_with_parent();
+            i32::from(std::fs::File::create(file).is_err())
+        }
         ["write", file] => {
+            end_with_parent();
             let written = std::fs::OpenOptions::new()
                 .append(true)
                 .open(file)
