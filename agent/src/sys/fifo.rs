@@ -1,11 +1,11 @@
 //! Pipes with a name (fifo(7)).
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io,
     os::{
         fd::{AsRawFd, BorrowedFd},
-        unix::fs::OpenOptionsExt,
+        unix::fs::{FileTypeExt, OpenOptionsExt},
     },
     path::Path,
 };
@@ -21,11 +21,15 @@ use nix::{
 const SMALLEST: i32 = 4096;
 
 /// Makes a pipe with a name and holds both of its ends, non-blocking: nobody who opens it to write ever
-/// finds it without a reader, nor we without a writer. Returns it with its capacity in bytes.
+/// finds it without a reader, nor we without a writer. One that a dead process has left under this name
+/// is replaced. Returns it with its capacity in bytes.
 ///
 /// # Errors
 /// What the kernel says.
 pub fn make(path: &Path) -> io::Result<(File, usize)> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+        fs::remove_file(path)?;
+    }
     mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)?;
     let flags = OFlag::O_NONBLOCK.bits();
     let pipe = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
@@ -52,6 +56,17 @@ mod tests {
     use std::{io::Write, os::fd::AsFd};
 
     use super::*;
+
+    #[test]
+    fn a_pipe_that_was_left_is_replaced_and_another_file_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        drop(make(&path).unwrap());
+        make(&path).unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "somebody's").unwrap();
+        assert_eq!(make(&file).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
 
     #[test]
     fn what_a_writer_wrote_waits_until_there_is_no_room() {
