@@ -206,6 +206,10 @@ fn a_partition_stops_everything_in_one_direction_and_heals() {
     let (mut near, mut far) = cluster.tcp(0, 1);
     near.write_all(b"before").unwrap();
     far.read_exact(&mut [0; 6]).unwrap();
+    // SYN, ACK, data: each is counted just after it was delivered.
+    eventually("what has arrived is counted", || {
+        cluster.fabric.counters(0, 1).unwrap().forwarded >= 3
+    });
     cluster.fabric.set_rule(0, 1, Rule { partition: true, ..Rule::default() }).unwrap();
     let before = cluster.fabric.counters(0, 1).unwrap();
     near.write_all(b"during").unwrap();
