@@ -7,10 +7,12 @@
 //! reaches it. A guard that is killed together with its agent is what `ringbreaker recover` is for.
 
 use std::{
+    fs,
     io::{self, BufRead, BufReader, Read, Write},
     iter,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
@@ -38,6 +40,58 @@ const NOT_HEALED: i32 = 13;
 pub struct Guard {
     child: Child,
     pipe: ChildStdin,
+}
+
+/// Keeps a guard beside the agent: in place of one that something has ended, another is started.
+#[derive(Debug)]
+pub struct Keeper {
+    journal: PathBuf,
+    guard: Mutex<Option<Guard>>,
+}
+
+impl Keeper {
+    /// Starts the guard of this journal, which need not exist yet.
+    ///
+    /// # Errors
+    /// As [`Guard::start`].
+    pub fn start(journal: &Path) -> Result<Keeper, GuardError> {
+        let guard = Mutex::new(Some(Guard::start(journal)?));
+        Ok(Keeper { journal: journal.to_owned(), guard })
+    }
+
+    /// Looks whether the guard is there. Blocks for some milliseconds when it is not.
+    ///
+    /// # Errors
+    /// When no other can be started; the next look tries again.
+    pub fn tend(&self) -> Result<(), GuardError> {
+        let mut guard = self.guard();
+        if let Some(current) = guard.as_mut()
+            && let Ok(Some(status)) = current.child.try_wait()
+        {
+            tracing::warn!(%status, "something ended the guard: another is started");
+            *current = Guard::start(&self.journal)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Guard::dismiss`]; from then on there is none to tend.
+    ///
+    /// # Errors
+    /// As [`Guard::dismiss`].
+    pub fn dismiss(&self) -> Result<(), GuardError> {
+        let guard = self.guard().take();
+        guard.map_or(Ok(()), Guard::dismiss)
+    }
+
+    /// Lets the guard heal as soon as the journal is closed.
+    pub fn forsake(&self) {
+        drop(self.guard().take());
+    }
+
+    fn guard(&self) -> MutexGuard<'_, Option<Guard>> {
+        // A panic while it was held left one guard or none, either of which is true.
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The guard could not be started or dismissed.
@@ -153,8 +207,12 @@ fn heal_when_free(journal: &Path) -> io::Result<Vec<RecoveredItem>> {
     for pause in iter::repeat_n(SOON, 400).chain(iter::repeat(LATER)) {
         match recover::heal(journal) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(pause),
-            // Somebody ran `ringbreaker recover` meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // Somebody ran `ringbreaker recover` meanwhile, or the agent died before it had a journal.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Not there, or not empty: then it is nothing that this agent began with.
+                let _ = journal.parent().map(fs::remove_dir);
+                return Ok(Vec::new());
+            }
             other => return other,
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     node::{self, Probed},
     sys::{
         cgroup::{Cgroup, Version},
-        clock, filesystem, procfs,
+        filesystem, procfs,
     },
 };
 
@@ -36,10 +36,25 @@ struct Ground {
 /// Looks at this machine; takes some 10 ms, more with a GPU. `nccl` are libraries to look at beside
 /// those in the usual places.
 pub fn probe(nccl: &[PathBuf]) -> NodeProbe {
+    probe_as(&node::tag(), nccl)
+}
+
+/// The cgroups that [`probe_as`] makes and removes, for the journal.
+pub(crate) fn planned_cgroups(tag: &str) -> Vec<PathBuf> {
+    let own = Cgroup::planned_paths(&version_probe(tag)).unwrap_or_default();
+    node::planned_cgroups(tag).into_iter().chain(own).collect()
+}
+
+fn version_probe(tag: &str) -> String {
+    format!("{tag}-version")
+}
+
+/// [`probe`] with a tag from [`node::tag`].
+pub(crate) fn probe_as(tag: &str, nccl: &[PathBuf]) -> NodeProbe {
     let found = gpu::find(nccl);
     let gpus: Vec<Gpu> = found.gpus.into_iter().map(gpu).collect();
     let none = || found.missing.join("; ");
-    let ground = Ground::look(if gpus.is_empty() { Err(none()) } else { Ok(gpus) });
+    let ground = Ground::look(tag, if gpus.is_empty() { Err(none()) } else { Ok(gpus) });
     let (kernel, hostname) = uname().map_or_else(
         |_| (String::new(), String::new()),
         |name| {
@@ -76,11 +91,11 @@ const fn isolation_word(isolation: Isolation) -> &'static str {
 }
 
 impl Ground {
-    fn look(gpus: Result<Vec<Gpu>, String>) -> Ground {
-        let Probed { isolation, reasons } = node::isolation();
+    fn look(tag: &str, gpus: Result<Vec<Gpu>, String>) -> Ground {
+        let Probed { isolation, reasons } = node::isolation_as(tag);
         let no_isolation = reasons.join("; ");
         let cgroups = match isolation {
-            Isolation::Namespaces => cgroup_version(),
+            Isolation::Namespaces => cgroup_version(tag),
             Isolation::UserNamespace | Isolation::Plain => Err(no_isolation.clone()),
         };
         Ground { isolation, no_isolation, cgroups, gpus }
@@ -120,9 +135,8 @@ impl Ground {
     }
 }
 
-fn cgroup_version() -> Result<Version, String> {
-    let name = format!("probe-{}-{:x}", process::id(), clock::now().0);
-    let group = Cgroup::create(&name).map_err(|error| error.to_string())?;
+fn cgroup_version(tag: &str) -> Result<Version, String> {
+    let group = Cgroup::create(&version_probe(tag)).map_err(|error| error.to_string())?;
     let version = group.version();
     group.remove().map_err(|error| error.to_string())?;
     Ok(version)

@@ -33,6 +33,7 @@ use crate::{
 
 pub(crate) use build::pin_congestion_control;
 pub use probe::{Probed, isolation};
+pub(crate) use probe::{isolation_as, planned_cgroups, tag};
 
 /// Name of the fabric's interface inside a node, for settings such as NCCL_SOCKET_IFNAME.
 pub const INTERFACE: &str = "eth0";

@@ -1,12 +1,14 @@
 //! What isolation is possible here, found out by building a node.
 
+use std::path::PathBuf;
+
 use ringbreaker_scenarios::{
     case::{NodeLimits, Rank},
     event::Isolation,
 };
 
 use super::{NodeSpec, VirtualNode};
-use crate::sys::userns;
+use crate::sys::{clock, userns};
 
 /// The answer of [`isolation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,20 +21,27 @@ pub struct Probed {
 
 /// Builds a node the best way that this process may, then takes it down again.
 pub fn isolation() -> Probed {
+    isolation_as(&tag())
+}
+
+/// A tag that no other probe has.
+pub(crate) fn tag() -> String {
+    format!("probe-{}-{:x}", std::process::id(), clock::now().0)
+}
+
+/// The cgroups that [`isolation_as`] makes and removes.
+pub(crate) fn planned_cgroups(tag: &str) -> Vec<PathBuf> {
+    VirtualNode::planned_cgroups(&spec(tag), userns::present().isolation)
+}
+
+/// [`isolation`] with a node of this tag.
+pub(crate) fn isolation_as(tag: &str) -> Probed {
     let present = userns::present();
     let mut reasons: Vec<String> = present.reason.into_iter().collect();
     if present.isolation == Isolation::Plain {
         return Probed { isolation: Isolation::Plain, reasons };
     }
-    const RANK: Rank = 0;
-    let spec = NodeSpec {
-        node: 0,
-        ranks: vec![RANK],
-        limits: NodeLimits::default(),
-        storage: None,
-        tag: format!("probe-{}-{:x}", std::process::id(), crate::sys::clock::now().0),
-    };
-    match VirtualNode::build(&spec, present.isolation) {
+    match VirtualNode::build(&spec(tag), present.isolation) {
         Ok((node, _)) => {
             if present.isolation == Isolation::Namespaces {
                 reasons.extend(node.no_cgroups().map(str::to_owned));
@@ -43,5 +52,16 @@ pub fn isolation() -> Probed {
             // What a user namespace lacks does not matter where not even that can be used.
             Probed { isolation: Isolation::Plain, reasons: vec![error.to_string()] }
         }
+    }
+}
+
+fn spec(tag: &str) -> NodeSpec {
+    const RANK: Rank = 0;
+    NodeSpec {
+        node: 0,
+        ranks: vec![RANK],
+        limits: NodeLimits::default(),
+        storage: None,
+        tag: tag.to_owned(),
     }
 }

@@ -7,9 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use nix::unistd::gethostname;
+
 use super::ServiceError;
 use crate::{
-    guard::Guard,
+    guard::Keeper,
     journal::Journal,
     presence::CONTROLLER,
     recover::{AGENT_PREFIX, JOURNAL},
@@ -27,49 +29,57 @@ pub(super) struct Home {
     pub(super) journal: Arc<Journal>,
     pub(super) spool: Arc<Spool>,
     pub(super) directory: PathBuf,
-    guard: Guard,
+    pub(super) keeper: Arc<Keeper>,
 }
 
 /// A name that no other agent has: of this machine by process and moment, of others by the host.
-pub(super) fn name(hostname: &str, lane: Option<u32>) -> String {
-    let host: String =
-        hostname.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+pub(super) fn name(lane: Option<u32>) -> String {
+    let hostname = gethostname().unwrap_or_default();
+    let host: String = hostname
+        .to_string_lossy()
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
     let lane = lane.map_or_else(|| "guest".to_owned(), |lane| format!("lane{lane}"));
     format!("{host}-{lane}-{}-{:x}", std::process::id(), clock::now().0)
 }
 
 impl Home {
-    /// Makes the directory, notes where the controller is for whoever looks for it, and starts the guard.
+    /// Starts the guard, so that no moment is without one, makes the directory, and notes where the
+    /// controller is for whoever looks for it.
     pub(super) fn open(state: &Path, id: String, controller: &str) -> Result<Home, ServiceError> {
         let directory = state.join(format!("{AGENT_PREFIX}{id}"));
         let failed = |step, path: &Path| {
             let path = path.to_owned();
             move |source| ServiceError::File { step, path, source }
         };
+        let path = directory.join(JOURNAL);
+        let keeper = Arc::new(Keeper::start(&path)?);
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&directory)
             .map_err(failed("create", &directory))?;
-        let path = directory.join(JOURNAL);
         let journal = Arc::new(Journal::open(&path).map_err(failed("open", &path))?);
         let note = directory.join(CONTROLLER);
         fs::write(&note, controller).map_err(failed("write", &note))?;
-        let guard = Guard::start(&path)?;
         let spool = Arc::new(Spool::open(&directory.join(SPOOL))?);
-        Ok(Home { id, journal, spool, directory, guard })
+        Ok(Home { id, journal, spool, directory, keeper })
     }
 
     /// Lets the guard go and removes the directory, unless something is not undone: then the guard
     /// takes over at once.
     pub(super) fn close(self) -> Result<(), ServiceError> {
-        let Home { id: _, journal, spool, directory, guard } = self;
+        let Home { id: _, journal, spool, directory, keeper } = self;
         let pending: Vec<String> =
             journal.pending().iter().map(|(_, undo)| undo.to_string()).collect();
         if !pending.is_empty() {
+            keeper.forsake();
             return Err(ServiceError::NotUndone { what: pending.join("; ") });
         }
-        guard.dismiss()?;
+        if let Err(error) = keeper.dismiss() {
+            tracing::warn!(%error, "the guard was gone already");
+        }
         drop((journal, spool));
         let removed: io::Result<()> = fs::remove_dir_all(&directory);
         removed.map_err(|source| ServiceError::File { step: "remove", path: directory, source })

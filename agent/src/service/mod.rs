@@ -68,12 +68,18 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) -> Result<(), S
     let address = reach::loopback(&options.controller)?;
     let stop = stop.child_token();
     let _listening = cancel_on_signals(&stop)?;
-    let (nccl, wanted) = (options.nccl.clone(), options.isolation);
-    let offer = blocking(move || offer::offer(&nccl, wanted)).await??;
-    let state = options.state.clone();
-    let name = home::name(&offer.probe.hostname, options.lane);
+    let (state, name) = (options.state.clone(), home::name(options.lane));
     let note = address.to_string();
     let home = blocking(move || Home::open(&state, name, &note)).await??;
+    let (nccl, wanted) = (options.nccl.clone(), options.isolation);
+    let journal = Arc::clone(&home.journal);
+    let offer = match blocking(move || offer::offer(&nccl, wanted, &journal)).await? {
+        Ok(offer) => offer,
+        Err(error) => {
+            blocking(move || home.close()).await??;
+            return Err(error);
+        }
+    };
     let switch = Switch::of(&options.state);
     let surroundings = Surroundings {
         isolation: offer.isolation,
@@ -87,7 +93,7 @@ pub async fn run(options: AgentOptions, stop: CancellationToken) -> Result<(), S
         keep: std::env::var_os("RINGBREAKER_KEEP").is_some_and(|value| value == "1"),
     };
     let in_flight = InFlight::default();
-    let stopped = watch::start(switch, in_flight.clone())
+    let stopped = watch::start(switch, in_flight.clone(), Arc::clone(&home.keeper))
         .map_err(|source| ServiceError::Step { step: "watch the kill switch", source })?;
     let mut desk = Desk::new(surroundings, in_flight, stopped);
     let served = serve(address, &home, offer.probe, &mut desk, &stop).await;

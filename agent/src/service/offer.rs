@@ -1,12 +1,15 @@
 //! What this agent offers to its controller: the probe, in the isolation that it will use.
 
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use ringbreaker_proto::v1;
 use ringbreaker_scenarios::event::Isolation;
 
 use super::ServiceError;
-use crate::probe;
+use crate::{
+    journal::{Journal, Undo},
+    node, probe,
+};
 
 /// The answer.
 pub(super) struct Offer {
@@ -18,9 +21,15 @@ pub(super) struct Offer {
 const WITHOUT_ISOLATION: &[&str] =
     &["kill", "stop", "slow_log", "hold_gpu_memory", "fragment_gpu_memory"];
 
-/// Looks at this machine. `wanted` may be less isolation than it has, not more.
-pub(super) fn offer(nccl: &[PathBuf], wanted: Option<Isolation>) -> Result<Offer, ServiceError> {
-    let mut probe = probe::probe(nccl);
+/// Looks at this machine, and journals what that makes there for a moment. `wanted` may be less
+/// isolation than it has, not more.
+pub(super) fn offer(
+    nccl: &[PathBuf],
+    wanted: Option<Isolation>,
+    journal: &Journal,
+) -> Result<Offer, ServiceError> {
+    let mut probe = journalled_probe(nccl, journal)
+        .map_err(|source| ServiceError::Step { step: "write the journal", source })?;
     let best = serde_json::from_value(serde_json::Value::from(probe.isolation.as_str()))
         .unwrap_or(Isolation::Plain);
     let isolation = wanted.unwrap_or(best);
@@ -42,6 +51,20 @@ pub(super) fn offer(nccl: &[PathBuf], wanted: Option<Isolation>) -> Result<Offer
     Ok(Offer { probe, isolation })
 }
 
+fn journalled_probe(nccl: &[PathBuf], journal: &Journal) -> io::Result<v1::NodeProbe> {
+    let tag = node::tag();
+    let paths = probe::planned_cgroups(&tag);
+    if paths.is_empty() {
+        return Ok(probe::probe_as(&tag, nccl));
+    }
+    let entry = journal.record(&Undo::RemoveCgroup { paths: paths.clone() })?;
+    let probe = probe::probe_as(&tag, nccl);
+    if !paths.iter().any(|path| path.exists()) {
+        journal.done(entry)?;
+    }
+    Ok(probe)
+}
+
 fn reason_of(probe: &v1::NodeProbe) -> String {
     let impossible = probe.faults.iter().find(|fault| !fault.possible && !fault.reason.is_empty());
     impossible.map_or_else(
@@ -56,7 +79,10 @@ mod tests {
 
     #[test]
     fn an_agent_without_isolation_says_which_faults_that_costs() {
-        let offer = offer(&[], Some(Isolation::Plain)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&directory.path().join("journal")).unwrap();
+        let offer = offer(&[], Some(Isolation::Plain), &journal).unwrap();
+        assert_eq!(journal.pending(), []);
         assert_eq!((offer.isolation, offer.probe.isolation.as_str()), (Isolation::Plain, "plain"));
         let possible = |kind: &str| {
             offer.probe.faults.iter().find(|f| f.kind == kind).map(|f| (f.possible, &f.reason))

@@ -1,4 +1,4 @@
-//! Watches the kill switch and ends the case in flight when it is engaged.
+//! Watches the kill switch and ends the case in flight when it is engaged; watches the guard too.
 //!
 //! A thread of its own: neither a stream that hangs nor a busy runtime stands between the switch and
 //! the case. What it saw is known to the session before the case hears of it, so that the
@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{
     case::Case,
+    guard::Keeper,
     stop::{Stopped, Switch},
 };
 
@@ -41,11 +42,15 @@ impl InFlight {
 pub(super) fn start(
     switch: Switch,
     in_flight: InFlight,
+    keeper: Arc<Keeper>,
 ) -> io::Result<watch::Receiver<Option<Stopped>>> {
     let (seen, receiver) = watch::channel(switch.look());
-    thread::Builder::new().name("kill-switch".to_owned()).spawn(move || {
+    thread::Builder::new().name("watch".to_owned()).spawn(move || {
         let mut told = Weak::new();
         while !seen.is_closed() {
+            if let Err(error) = keeper.tend() {
+                tracing::error!(%error, "this agent has no guard");
+            }
             let now = switch.look();
             let engaged = now.is_some();
             seen.send_if_modified(|before| {

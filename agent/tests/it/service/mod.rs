@@ -1,6 +1,7 @@
 //! An agent and its controller: registration, commands, streams that break, leases that end.
 
 mod controller;
+mod guard;
 mod stop;
 
 use std::time::Duration;
