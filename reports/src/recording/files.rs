@@ -36,6 +36,10 @@ pub enum RecordingError {
 ///
 /// When a file cannot be written.
 pub fn write(dir: &Path, report: &RunReport) -> Result<Vec<PathBuf>, RecordingError> {
+    // Also when there is nothing to record: whoever reads it finds no files, and no error.
+    let path = dir.to_owned();
+    let failed = |source| RecordingError::File { doing: "make the directory of", path, source };
+    fs::create_dir_all(dir).map_err(failed)?;
     capture(report).iter().map(|recording| write_one(dir, recording)).collect()
 }
 

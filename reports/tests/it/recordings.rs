@@ -143,3 +143,14 @@ fn what_is_no_recording_or_a_newer_one_is_refused_by_name() {
     let malformed = read(dir.path()).unwrap_err().to_string();
     assert!(malformed.contains("is no recording"), "{malformed}");
 }
+
+#[test]
+fn a_run_with_nothing_to_record_leaves_a_directory_that_can_be_read() {
+    let dir = TempDir::new().unwrap();
+    let new = dir.path().join("host");
+    assert_eq!(
+        write(&new, &RunReport::from(run(vec![]))).unwrap(),
+        Vec::<std::path::PathBuf>::new()
+    );
+    assert_eq!(read(&new).unwrap(), []);
+}
